@@ -1,4 +1,4 @@
-"""`mcprev dev` and a process that attacks its page: every text is 10 MB long, or nests 10,000 deep, or ends nowhere.
+"""`mcprev dev` and a process that attacks its page: every text is 10 MB long, or 1 MB in a list, or nests 10,000 deep, or ends nowhere.
 
 The process is a real one, over stdio, so that what the command itself makes of such messages is tried too; `test_page_hostile.py`
 has texts that would run. After each attack a plain tool is called: nothing hangs, and the page stays usable.
@@ -31,6 +31,7 @@ KIND, REVISION = sys.argv[1:]
 LONG = "<script>window.hit=1</script>\\u202e<b>" * 270_000  # 10 MB
 DEEP = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
 LONG_BYTES = json.dumps(LONG, ensure_ascii=False).encode()
+LISTED = json.dumps(LONG[:1_000_000], ensure_ascii=False).encode()  # all of them together are a list that is read
 EVIL = LONG_BYTES if KIND == "long" else DEEP
 PLAIN = {"name": "plain", "inputSchema": {"type": "object"}}
 
@@ -58,15 +59,15 @@ TOOLS = [json.dumps(PLAIN).encode()] + [
 ]
 if KIND == "long":
     TOOLS += [
-        b'{"name":%s,"inputSchema":{"type":"object"}}' % LONG_BYTES,
-        b'{"name":"described","description":%s,"inputSchema":{"type":"object"}}' % LONG_BYTES,
-        b'{"name":"titled","title":%s,"inputSchema":{"type":"object"}}' % LONG_BYTES,
-        b'{"name":"icon","icons":[{"src":%s}],"inputSchema":{"type":"object"}}' % LONG_BYTES,
+        b'{"name":%s,"inputSchema":{"type":"object"}}' % LISTED,
+        b'{"name":"described","description":%s,"inputSchema":{"type":"object"}}' % LISTED,
+        b'{"name":"titled","title":%s,"inputSchema":{"type":"object"}}' % LISTED,
+        b'{"name":"icon","icons":[{"src":%s}],"inputSchema":{"type":"object"}}' % LISTED,
         b'{"name":"schema","inputSchema":{"type":"object","properties":{%s:{"type":"string"}}}}' % LONG_BYTES,
     ]
 else:
     TOOLS += [b'{"name":"schema","inputSchema":%s}' % nested(60), b'{"name":"recursive","inputSchema":{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}}']
-RESOURCES = [b'{"uri":"memo://a","name":"a"}', b'{"uri":%s,"name":"b"}' % LONG_BYTES]
+RESOURCES = [b'{"uri":"memo://a","name":"a"}', b'{"uri":%s,"name":"b"}' % LISTED]
 asked = 0
 
 for line in sys.stdin.buffer:
@@ -85,7 +86,7 @@ for line in sys.stdin.buffer:
     elif method == "resources/templates/list":
         answer(i, {"resourceTemplates": []})
     elif method == "prompts/list":
-        answer(i, b'{"prompts":[{"name":"p","description":%s}]}' % LONG_BYTES)
+        answer(i, b'{"prompts":[{"name":"p","description":%s}]}' % LISTED)
     elif method == "tools/call":
         text = b'{"content":[{"type":"text","text":"well"}]}'
         if name == "result":
@@ -199,7 +200,7 @@ def test_no_entry_of_a_list_hangs_the_page(open_page: Open, tmp_path: Path, kind
             page.wait_for_timeout(50)
         count = entries.count()
         assert count == {"long": 13, "deep": 11}[kind] + 2 + 1 + 4  # tools, resources, the prompt, the views
-        if kind == "long":  # a name of a member that long is refused, and the list says so
+        if kind == "long":  # its last page is larger than a list may be, and the list says so
             page.locator(".nav .error").wait_for(state="attached")
         for index in range(9, count):
             back = page.get_by_role("button", name="‹ All")
