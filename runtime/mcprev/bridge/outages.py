@@ -43,7 +43,7 @@ class Outage:
         """`health` knows whether the server can be reached, and has said it."""
         self.waiting: set[asyncio.Event] = set()
         """Those that wait until the server has responded to somebody."""
-        self.over = False
+        self.over: bool = False
         """Whether nobody listens any more: the bridge ends."""
         self._server = f"the server '{one_line(name)}'" if name else "the server"
         self._health = health
