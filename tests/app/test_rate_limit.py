@@ -20,6 +20,7 @@ from mcprev.errors import InvalidRequest
 from mcprev.revisions import DEFAULT, Revision
 
 pytest.importorskip("limits")
+from limits.aio.storage import MemoryStorage
 
 
 def text_of(result: Any) -> str:
@@ -153,3 +154,79 @@ def test_without_the_library_the_extra_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "MissingExtra" in done.stderr
     assert "mcprev[limits]" in done.stderr
+
+
+def limited(name: str, *middleware: mcprev.RateLimit, **options: Any) -> mcprev.App:
+    app = mcprev.App(name, "1", middleware=middleware, **options)
+
+    @app.tool
+    async def ping() -> str:
+        return "pong"
+
+    return app
+
+
+def share_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all limits with a storage use one, as those of several processes do."""
+    shared = MemoryStorage()
+
+    def found(_: str) -> MemoryStorage:
+        return shared
+
+    monkeypatch.setattr("limits.storage.storage_from_string", found)
+
+
+def calls_allowed(app: mcprev.App, *tools: str) -> list[bool]:
+    """Whether each call is allowed, in this order."""
+    found = list[bool]()
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            for tool in tools:
+                found.append(text_of(await client.call_tool(tool, {})) == "pong")
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    return found
+
+
+@pytest.mark.parametrize("storage", [None, "async+memory://"])
+@pytest.mark.parametrize("late", [False, True])
+def test_limits_that_stand_at_several_places_count_apart(
+    storage: str | None, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of two apps of one name has its own, beside that of the app that mounts them, though all share a store."""
+    share_storage(monkeypatch)
+    store = None if storage else mcprev.MemoryRecords()
+
+    def limit(rate: str = "2/hour") -> mcprev.RateLimit:
+        return mcprev.RateLimit(rate, storage=storage)
+
+    app = limited("outer", limit("3/hour"), limit("3/hour"), store=store)
+    if late:
+        _ = app.server  # which is made when it is asked for
+    for prefix in ("a", "b"):
+        app.mount(limited("inner", limit()), prefix)
+    found = calls_allowed(app, "a_ping", "a_ping", "a_ping", "b_ping", "ping")
+    assert found == [True, True, False, False, False]  # the third call counted for the outer ones
+    app = limited("other", limit(), limit(), store=store)
+    app.mount(limited("inner", limit()), "b")
+    assert calls_allowed(app, "b_ping", "b_ping", "b_ping") == [True, True, False]
+
+
+def test_limits_of_services_that_share_a_store_count_apart() -> None:
+    store = mcprev.MemoryRecords()
+    apps = [limited(name, mcprev.RateLimit("1/hour"), store=store) for name in "abb"]
+    assert [calls_allowed(app, "ping") for app in apps] == [
+        [True],
+        [True],
+        [False],
+    ]  # the last two are one service
+
+
+def test_limits_of_one_name_are_one_in_a_storage_also_of_several_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_storage(monkeypatch)
+    limits = [mcprev.RateLimit("1/hour", name="all", storage="async+memory://") for _ in "ab"]
+    apps = [limited(name, limit) for name, limit in zip("ab", limits, strict=True)]
+    assert [calls_allowed(app, "ping") for app in apps] == [[True], [False]]

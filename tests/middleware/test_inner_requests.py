@@ -9,11 +9,20 @@ from typing import Any, Final
 
 import pytest
 from prometheus_client.samples import Sample
+from pydantic import SecretStr
 
 import mcprev
-from mcprev.middleware import Audit, Logging, Metrics, Timing
+from mcprev.middleware import Audit, Logging, Metrics, SizeLimit, Timing
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transforms import CallTool, prompts_as_tools, resources_as_tools, tools_by_code, tools_by_search
+from mcprev.transforms import (
+    Argument,
+    CallTool,
+    prompts_as_tools,
+    resources_as_tools,
+    tools_by_code,
+    tools_by_search,
+    transform_tool,
+)
 from running import run
 
 ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
@@ -171,3 +180,72 @@ def test_a_list_that_the_server_itself_reads_is_no_request_of_the_client(row: Re
 
     run(main())
     assert {line["method"] for line in lines} == {"tools/call"}
+
+
+@ROWS
+@pytest.mark.parametrize(
+    "tool", ["read_resource", "get_prompt", "list_resources", "list_prompts", "search_tools"]
+)
+@pytest.mark.parametrize("limit", ["size", "rate"])
+def test_what_middleware_refuses_of_an_inner_request_is_told_to_the_model(
+    tool: str, limit: str, row: Revision
+) -> None:
+    method = {"search_tools": "tools/list"}.get(tool, INSIDE[tool][1][0].partition(" ")[0])
+    middleware: mcprev.Middleware = (
+        SizeLimit(256, methods=[method]) if limit == "size" else mcprev.RateLimit("1/hour", methods=[method])
+    )
+    app = office(tool, middleware)
+    for number in range(20):  # results of more than 256 bytes
+        app.resource(f"a://{number}")(lambda: "x")
+        app.prompt(name=f"p{number}")(lambda: "x")
+    app.resource("notes://long")(lambda: "x" * 300)
+    app.prompt(name="long")(lambda: "x" * 300)
+    given = {"uri": "notes://long", "name": "long", "query": "add"}
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name) as client:
+            names = {"read_resource": "uri", "get_prompt": "name", "search_tools": "query"}
+            arguments = {names[tool]: given[names[tool]]} if tool in names else {}
+            results = [await client.call_tool(tool, arguments) for _ in range(2)]
+            assert results[1].is_error
+            assert ("bytes, more than" if limit == "size" else "too many calls") in results[1].text
+
+    run(main())
+
+
+@pytest.mark.parametrize("prefix", [None, "in"])
+@pytest.mark.parametrize("tool", ["enter", "call_tool", "own"])
+def test_what_a_schema_says_is_secret_is_masked_whatever_its_name(
+    tool: str, prefix: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = list[Mapping[str, Any]]()
+    middleware: list[mcprev.Middleware] = [Audit(records.append), Logging(payloads=True)]
+    app = mcprev.App("office", "1", middleware=middleware)
+
+    @app.tool
+    async def login(user: str, password: str) -> str:
+        return f"{user} {len(password)}"
+
+    @app.tool
+    async def own(user: str, word: SecretStr) -> str:
+        return f"{user} {len(word.get_secret_value())}"
+
+    transform_tool(app, "login", name="enter", arguments={"password": Argument(name="word")})
+    tools_by_search(app)
+    served, dot = app, ""
+    if prefix is not None:
+        served, dot = mcprev.App("outer", "1", middleware=[Audit(records.append)]), f"{prefix}_"
+        served.mount(app, prefix)
+    given: dict[str, Any] = {"user": "ann", "word": "hunter2"}
+    if tool == "call_tool":
+        given = {"name": f"{dot}enter", "arguments": given}
+
+    async def main() -> None:
+        async with mcprev.connect(served) as client:
+            assert (await client.call_tool(dot + tool, given)).text == "ann 7"
+
+    with caplog.at_level(logging.INFO):
+        run(main())
+    told = json.dumps([*records, caplog.text])
+    assert "ann" in told
+    assert "hunter2" not in told

@@ -151,9 +151,10 @@ class App(Routed, Pages, AppSources):
         server.guard = partial(guard_of, registered)
         server.canonical_uri = partial(canonical_uri, registered)
         if registered.inner:
-            from mcprev.app.bound_middleware import keepers
+            from mcprev.app.bound_middleware import keepers, place_inner
 
             server.forget += keepers(registered)
+            place_inner(registered, self._name)
         server.routes = self.all_routes
         return server
 
@@ -469,5 +470,9 @@ class App(Routed, Pages, AppSources):
         if app._registered.has_pages:
             self._registered.check_pages("what the mounted app has")
         self._registered.mount(app._registered, prefix)
+        if self._registered.is_served:
+            from mcprev.app.bound_middleware import place_inner
+
+            place_inner(self._registered, self._name)
         self._mounted.append(app)
         self._inner_routes.append((app, prefix))

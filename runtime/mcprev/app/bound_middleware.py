@@ -9,10 +9,11 @@ from typing import Any, cast
 from mcprev.app.handlers import entries_of
 from mcprev.app.registry import Registry
 from mcprev.protocol.subscriptions import Changed
+from mcprev.server.middleware import place_middleware
 
 
 def bind_entries(registry: Registry) -> None:
-    """Let middleware find entries. Raises `ValueError` for a middleware with such a need that another app has."""
+    """Let middleware find entries, and the secrets that their schemas name. Raises `ValueError` for a middleware with such a need that another app has."""
     for each in cast("tuple[Any, ...]", registry.middleware):
         if hasattr(each, "entries"):
             if each.entries is not None:
@@ -20,6 +21,16 @@ def bind_entries(registry: Registry) -> None:
                     f"the {type(each).__name__} is used by another app already; create one for each app"
                 )
             each.entries = partial(entries_of, registry)
+        if hasattr(each, "secrets"):
+            each.secrets.learn_from(partial(entries_of, registry))
+
+
+def place_inner(registry: Registry, where: str) -> None:
+    """Tell the middleware of mounted apps where it stands, as `Server` tells its own."""
+    for number, inner in enumerate(registry.inner):
+        within = f"{where}/mount {number}"
+        place_middleware(inner.middleware, within)
+        place_inner(inner, within)
 
 
 def keepers(registry: Registry) -> list[Callable[[Changed, str | None], None]]:

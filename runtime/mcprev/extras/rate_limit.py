@@ -60,6 +60,7 @@ class RateLimit:
         methods: Collection[str] = TOOLS,
         key: Callable[[Context], str | Awaitable[str]] = caller,
         storage: str | None = None,
+        name: str | None = None,
     ) -> None:
         """Set the rate, such as `10/second` or `100 per 5 minutes`: the most calls in any time window of that length.
 
@@ -70,6 +71,9 @@ class RateLimit:
           authenticated.
         - `storage` is a URI of the library `limits`, such as `async+redis://host:6379` to count over several processes.
           Default: the `store` of the server, where its processes are counted together, or the memory of this process.
+
+        - `name` is that of the counts in a store or storage: those of one name are one, in a storage also of several servers.
+          Default: each RateLimit counts for itself, by the name of its server and its place among the middleware there.
 
         A tool call beyond the rate returns a result with `is_error`; any other call fails with the error
         `InvalidRequest`. Raises `ValueError` for an invalid rate, for several rates, and for a storage that blocks, and
@@ -91,6 +95,7 @@ class RateLimit:
         self._methods, self._key = frozenset(methods), key
         if others or self._rate.amount < 1:
             raise ValueError(f"'{rate}' is not one rate of at least one call; use a RateLimit for each rate")
+        self._name = name
         self._memory = _Memory(self._rate.amount, self._rate.get_expiry())
         self._limiter: MovingWindowRateLimiter | None = None
         if storage is not None:
@@ -100,6 +105,11 @@ class RateLimit:
                     f"the storage '{mask_url(storage)}' blocks; use its async form, such as 'async+{mask_url(storage)}'"
                 )
             self._limiter = MovingWindowRateLimiter(found)
+
+    def placed(self, place: str) -> None:
+        """Count apart from the RateLimits at other places; the server calls this. The first place counts, in every process the same."""
+        if self._name is None:
+            self._name = place
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on to the handler. Raises `ToolError` for a tool beyond the rate, and `InvalidRequest` for any other method."""
@@ -116,9 +126,12 @@ class RateLimit:
     async def _wait(self, key: str, store: Records | None) -> float:
         if self._limiter is None and store is not None:
             counted = f"{self._rate} of {sorted(self._methods)}"
-            return await count_call(store, (counted, key), self._rate.amount, self._rate.get_expiry())
+            return await count_call(
+                store, (self._name or "", counted, key), self._rate.amount, self._rate.get_expiry()
+            )
         if self._limiter is None:
             return self._memory.wait(key)
-        if await self._limiter.hit(self._rate, key):
+        of = (self._name, key) if self._name else (key,)
+        if await self._limiter.hit(self._rate, *of):
             return 0
-        return max(1, (await self._limiter.get_window_stats(self._rate, key)).reset_time - time.time())
+        return max(1, (await self._limiter.get_window_stats(self._rate, *of)).reset_time - time.time())

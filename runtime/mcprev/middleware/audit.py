@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from mcprev.callbacks import at_once, title_of
 from mcprev.errors import InternalError, Json, ToolError
-from mcprev.middleware.logs import MAX_PAYLOAD, described, shown_payload
+from mcprev.middleware.logs import MAX_PAYLOAD, SchemaSecrets, described, shown_payload
 from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, recorded_id, wire_of
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, is_own
 
@@ -54,6 +54,8 @@ class Audit:
         if on_error not in {"deny", "warn"}:
             raise ValueError(f"`on_error` must be 'deny' or 'warn', not {on_error!r}")
         self._denies = on_error == "deny"
+        self.secrets: SchemaSecrets = SchemaSecrets()
+        """What the app's schemas name as secrets."""
         if isinstance(to, str | Path):
             _opened(to).close()
             self._write: Write = partial(_append, to)
@@ -81,7 +83,7 @@ class Audit:
             "request_id": recorded_id(ctx),
         }
         if self._params:
-            about["params"] = shown_payload(_own(wire_of(call.params)), self._most)
+            about["params"] = shown_payload(_own(wire_of(call.params)), self._most, self.secrets.of(call))
         self._record(call.method, about)
         return await recorded(call, call_next, partial(self._ended, of))
 

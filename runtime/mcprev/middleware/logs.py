@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
@@ -20,11 +22,51 @@ SLOW: Final = 1.0
 TIMED: Final = 1_000
 """The maximum number of names that are timed one by one; all others are timed together."""
 _OTHER: Final = "(others)"
+_SCHEMAS: Final = ("inputSchema", "outputSchema")
+_PREFIX_END: Final = re.compile(r"[_./-]")
+MAX_NAME: Final = 256
+"""The characters of a name in which the end of a prefix is looked for."""
 
 
-def shown_payload(value: Json, most: int) -> str:
+class SchemaSecrets:
+    """Which values of a call are secrets by the schemas of its tool, whatever their names: passwords, and what is only written."""
+
+    def __init__(self) -> None:
+        self._finders: list[Callable[[str, object], Sequence[Any]]] = []
+
+    def learn_from(self, entries: Callable[[str, object], Sequence[Any]]) -> None:
+        """Look up the tools of an app, too, by method and params."""
+        self._finders.append(entries)
+
+    def of(self, call: HandlerCall) -> Redactor:
+        """Return what masks the secrets of a call."""
+        found = Redactor()
+        asked: list[object] = [call.params, *_named_in(getattr(call.params, "arguments", None))]
+        for find in self._finders:
+            for entry in (each for params in asked for each in find(call.method, params)):
+                listed = wire_of(entry.listed)
+                found.json({name: listed[name] for name in _SCHEMAS if name in listed})
+        return found
+
+
+def _named_in(arguments: Any) -> Iterator[object]:  # noqa: ANN401 - of whatever tool
+    """Yield params with each name that a tool may have which is called by these arguments of another one.
+
+    An app that is mounted knows its tools without the prefix.
+    """
+    if not isinstance(arguments, Mapping):
+        return
+    given = cast("Mapping[str, Any]", arguments)
+    name = given.get("name")
+    if isinstance(name, str) and isinstance(given.get("arguments"), Mapping):
+        yield SimpleNamespace(name=name)
+        for end in _PREFIX_END.finditer(name[:MAX_NAME]):
+            yield SimpleNamespace(name=name[end.end() :])
+
+
+def shown_payload(value: Json, most: int, redactor: Redactor | None = None) -> str:
     """Return a JSON value as text with its secrets masked, of at most `most` characters and a mark of what is left out."""
-    text = json.dumps(Redactor().json(value), ensure_ascii=True, default=str)
+    text = json.dumps((redactor or Redactor()).json(value), ensure_ascii=True, default=str)
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
@@ -69,6 +111,8 @@ class Logging:
         self._logger = logging.getLogger(logger) if isinstance(logger, str) else logger
         self._level, self._methods = level, None if methods is None else frozenset(methods)
         self._payloads, self._most, self._as_json = payloads, max_payload, as_json
+        self.secrets: SchemaSecrets = SchemaSecrets()
+        """What the app's schemas name as secrets."""
 
     def for_method(self, method: str) -> Logging | None:
         """Return this middleware for a method that is logged."""
@@ -87,9 +131,10 @@ class Logging:
         if result is not None:
             members["bytes"] = json_size(result)
         if self._payloads:
-            members["params"] = shown_payload(wire_of(record.call.params), self._most)
+            masking = self.secrets.of(record.call)
+            members["params"] = shown_payload(wire_of(record.call.params), self._most, masking)
             if result is not None:
-                members["result"] = shown_payload(result, self._most)
+                members["result"] = shown_payload(result, self._most, masking)
         text = json.dumps(members) if self._as_json else _pairs(members)
         self._logger.log(level, "%s", text, extra={"mcp": members})
 

@@ -231,8 +231,9 @@ class Server:
         """Told of each change, because they keep results, such as `mcprev.middleware.Caching`."""
         around: Callable[[str, Stub], Stub] | None = None
         if middleware:
-            from mcprev.server.middleware import wrap
+            from mcprev.server.middleware import place_middleware, wrap
 
+            place_middleware(middleware, name)
             around = partial(wrap, tuple(middleware))
         self._dispatcher = RequestDispatcher(
             self,

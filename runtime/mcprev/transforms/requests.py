@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 from mcprev.app.app import App
 from mcprev.app.handlers import SERVED, Handler, Prompts, Resources, Tools, check_scopes
 from mcprev.app.registry import Registry
-from mcprev.errors import Json
+from mcprev.errors import InternalError, InvalidRequest, Json, ToolError
 from mcprev.middleware.records import INDIRECT
 from mcprev.protocol.mrtr import InputResponses, is_input_required
 from mcprev.protocol.stateless import missing_capability, uncovered
@@ -58,6 +58,8 @@ async def ask(
 ) -> Any:  # noqa: ANN401 - of its method
     """Return the result of a request for what is served: its model, or `InputRequiredResult`. Raises the errors of the request.
 
+    An error that middleware raises with a text, as for a result that is too large or a call beyond a rate, is a `ToolError`:
+    the model reads it, as it does when a tool is called.
     `registry` has the tool that asks. It is refused where the client's own would be: for capabilities that the method requires, and for scopes.
     """
     registry = served(registry, ctx)
@@ -72,6 +74,8 @@ async def ask(
         with inner_request():
             found = await serve(ctx, given.from_wire({**params, "_meta": {**ctx.stamp}}))
         return result_of(found, kind)
+    except (InvalidRequest, InternalError) as error:
+        raise ToolError(str(error)) from error
     finally:
         INDIRECT.add(ctx)
 

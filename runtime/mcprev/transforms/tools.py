@@ -27,6 +27,7 @@ from mcprev.revisions import LATEST
 from mcprev.server.context import Context
 from mcprev.server.middleware import HandlerResult, wrap as wrapped
 from mcprev.transforms.requests import result_of
+from mcprev.wire.payloads import is_secret
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
@@ -214,6 +215,7 @@ class _Change:
                 **(given if isinstance(given, OBJECT) else {}),
                 **{member: text for member, text in said.items() if text is not None},
                 **({} if change.default is MISSING else {"default": change.default}),
+                **({"writeOnly": True} if is_secret(original) and not is_secret(name) else {}),
             }
             if original in required and change.default is MISSING:
                 needed.append(name)
