@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: sequences used setup generate check lint types imports house generated test flaky upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
+.PHONY: sequences used setup generate check lint types imports house generated test prose flaky upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -56,9 +56,13 @@ generated: setup
 test: setup
 	$(BIN)/pytest -n auto --dist worksteal
 
+# What the pages of docs/ say and show, house rules, public names, the reference, figures and plots: `make test` is about the code.
+prose: setup
+	$(BIN)/pytest tests/prose -n auto --dist worksteal
+
 # The part of `make test` that compares with upstream's own files; skipped where they are not.
 upstream: setup
-	$(BIN)/pytest -n auto --dist worksteal -m upstream
+	$(BIN)/pytest tests tests/prose -n auto --dist worksteal -m upstream
 
 # Several processes with each store and each pair of revisions, of which `make test` tries some.
 workers: setup
@@ -84,7 +88,7 @@ rehearse: setup
 # TESTS are folders or files; SEED gives the orders of an earlier call again, of which run N had SEED + N.
 RUNS ?= 20
 flaky: setup
-	PYTHONPATH=tests $(BIN)/python -m flaky --runs $(RUNS) $(if $(SEED),--seed $(SEED)) $(or $(TESTS),tests)
+	PYTHONPATH=tests $(BIN)/python -m flaky --runs $(RUNS) $(if $(SEED),--seed $(SEED)) $(or $(TESTS),tests tests/prose)
 
 # Clients while workers and stores are killed: SECONDS with each store, 60 by default.
 chaos: setup

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -117,7 +118,13 @@ def pytest_collection(session: pytest.Session) -> None:
         return
     number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
     folders = [session.config.invocation_params.dir / arg for arg in session.config.args]
-    files = sorted(file for folder in folders for file in folder.rglob("test_*.py"))
+    left_out = session.config.getini("norecursedirs")
+    files = sorted(
+        file
+        for folder in folders
+        for file in folder.rglob("test_*.py")
+        if not any(fnmatch(part, each) for part in file.relative_to(folder).parts for each in left_out)
+    )
     for file in files[number::count]:
         with suppress(Exception, pytest.skip.Exception):  # raised again where the file is collected
             importtestmodule(file, session.config)

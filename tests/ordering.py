@@ -35,7 +35,6 @@ LONG: Final = (
     "codegen/hostile/test_schemas.py",
     "codegen/test_kinds.py",
     "codegen/hostile/test_size.py",
-    "test_tutorial.py",
     "codegen/build/test_pipeline.py",
     "faults/test_a_thousand.py",
     "http/test_client_faults.py",

@@ -12,7 +12,7 @@ import mcprev
 from browser.page_host import HOST, SANDBOX, PageHost, alone, hosted
 from mcprev.pages import MAX_GENERATED, generated_page
 from mcprev_types.latest import models
-from test_guides import sections
+from prose.test_guides import sections
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

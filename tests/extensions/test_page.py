@@ -13,8 +13,8 @@ import pytest
 
 import mcprev
 from mcprev.extensions import ui
+from prose.test_guides import sections
 from support import ROOT
-from test_guides import sections
 
 PROGRAMS: Final = sections("extensions.md")
 
