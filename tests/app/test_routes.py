@@ -14,8 +14,8 @@ from typing_extensions import override
 
 import mcprev
 from asgi_bridge import Client
+from mcprev.core.store_probe import StoreProbe
 from mcprev.middleware import Metrics
-from mcprev.routes.health import StoreProbe
 from mcprev.transports.http.server.request import Receive, Scope, Send
 from running import pass_time, run, until
 
@@ -280,7 +280,7 @@ def test_a_server_is_ready_while_its_store_answers(caplog: pytest.LogCaptureFixt
     said = [record.getMessage() for record in caplog.records if record.name == "mcprev.store"]
     assert said == [
         "not ready: the store does not respond: nobody is there",
-        "ready again: the store responds",
+        "ready again: the store responds and takes writes",
     ]
 
 

@@ -182,12 +182,11 @@ def serve_loaded(
         running.run_http(http_app(loaded.server, routes, settings), host, port)
         return
     from mcprev.cli.workers import check_workers
-    from mcprev.routes.health import StoreProbe
 
     check_workers(loaded.server, settings, worker)
     settings = replace(settings, max_bodies=max(settings.max_bodies // worker.settings.workers, MIN_BODIES))
-    probe = StoreProbe(loaded.server.records)
-    running.run_worker(http_app(loaded.server, routes, settings), worker, probe.answers)
+    served = http_app(loaded.server, routes, settings)
+    running.run_worker(served, worker, served.probe.answers)
 
 
 # -- several processes ---------------------------------------------------------------------------------------

@@ -94,6 +94,8 @@ async def _serve(
         await server.app.start()
         with server.capture_signals():  # from before anybody can know that it listens
             report(server.app, listening, alone=alone, worker=server.worker)
+            if server.worker is None:
+                server.app.try_store()
             if ready is not None:
                 at_once(ready(listening.getsockname()[1]), "`ready`")
             await _until_stopped(server, listening)

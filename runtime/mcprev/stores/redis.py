@@ -151,7 +151,7 @@ class RedisStore:
 
     def _open(self) -> RedisLocal:
         client, others = self._address.connect()
-        return RedisLocal(client, others, self._place, self._channel)
+        return RedisLocal(client, others, self._place, self._channel, self._address.secrets)
 
     async def _script(self, script: str, keys: Sequence[str], *given: object) -> Json:
         try:
@@ -173,7 +173,7 @@ class RedisStore:
         except NoScriptError:
             raise
         except (RedisError, RedisClusterException, OSError) as error:  # TimeoutError is an OSError
-            raise StoreError(f"{self._place}: {advice(error)}") from error
+            raise StoreError(f"{self._place}: {advice(error, self._address.secrets)}") from error
 
     async def _check(self, client: RedisClient) -> None:
         """Warn if the server removes what it has no room for."""

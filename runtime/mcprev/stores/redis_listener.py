@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from mcprev.errors import MissingExtra, StoreError
+from mcprev.errors import MissingExtra, StoreError, one_line
 from mcprev.stores.redis_url import CONNECTIONS, TIME_LIMIT, Closes, RedisClient, RedisListener
 from mcprev.stores.waiting import News
 
@@ -29,6 +29,7 @@ _ADVICE: Final = {
     "Authentication required": "it requires a user and password: put them into the URL",
     "NOPERM": "its user lacks a permission: allow the commands that the guide to stores lists, for keys and channels of the prefix",
     "no permissions": "its user lacks a permission: allow the commands that the guide to stores lists, for keys and channels of the prefix",
+    "can't run this command": "its user lacks a permission: allow the commands that the guide to stores lists, for keys and channels of the prefix",
     "READONLY": "it is a replica, which takes no writes: name the primary, or use redis+sentinel:// or redis+cluster://",
     "read only replica": "it is a replica, which takes no writes: name the primary, or use redis+sentinel:// or redis+cluster://",
     "MOVED": "it belongs to a cluster: use redis+cluster:// or rediss+cluster://",
@@ -41,7 +42,9 @@ _ADVICE: Final = {
     "No master found": "no sentinel knows a primary of that name that is up",
     "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted: set `?ssl_ca_certs=` in the URL to a file with its authority",
 }
-"""What to do, by what an error says. No text of an error is shown, so that nothing of the URL is."""
+"""What to do, by what an error says. Of other errors their own words are shown, without credentials."""
+MAX_REASON: Final = 200
+"""The maximum number of characters of an error that are shown."""
 _AWAY: Final = "it cannot be reached: start it, or check the network and the address"
 SLOW: Final = f"no response within {TIME_LIMIT:g} s: it is overloaded, stopped or cut off"
 
@@ -50,7 +53,12 @@ class RedisLocal:
     """What one event loop holds: a client, and the connection that hears of appends."""
 
     def __init__(
-        self, client: RedisClient, others: Closes, place: str, channel: Callable[[str], str]
+        self,
+        client: RedisClient,
+        others: Closes,
+        place: str,
+        channel: Callable[[str], str],
+        secrets: Sequence[str] = (),
     ) -> None:
         self.client = client
         self.news: News = News()
@@ -58,7 +66,7 @@ class RedisLocal:
         self.checking: asyncio.Lock = asyncio.Lock()
         self.checked = False
         """Whether the server was reached once, and asked whether it drops records."""
-        self._others, self._place, self._channel = others, place, channel
+        self._others, self._place, self._channel, self._secrets = others, place, channel, secrets
         self._listener: RedisListener | None = None
         self._listening: asyncio.Task[None] | None = None
         self._heard: dict[str, asyncio.Future[None]] = {}
@@ -84,7 +92,7 @@ class RedisLocal:
                 await asyncio.shield(confirmed)
         except (RedisError, RedisClusterException, OSError) as error:
             await self._stop()
-            raise StoreError(f"{self._place}: {advice(error)}") from error
+            raise StoreError(f"{self._place}: {advice(error, self._secrets)}") from error
         return True
 
     async def _hear(self, listener: RedisListener) -> None:
@@ -158,17 +166,19 @@ class RedisLocal:
                     await close()
 
 
-def advice(error: Exception) -> str:
-    """Return what is wrong and what to do."""
+def advice(error: Exception, secrets: Sequence[str] = ()) -> str:
+    """Return what is wrong and what to do; `secrets` are not shown."""
     said = " ".join(str(each) for each in (error, error.__cause__, error.__context__) if each is not None)
     for words, advice in _ADVICE.items():
         if words in said:
             return advice
-    return (
-        SLOW
-        if isinstance(error, TimeoutError)
-        else _AWAY if _is_connection(error) else f"it responds with {type(error).__name__}"
-    )
+    if isinstance(error, TimeoutError):
+        return SLOW
+    reason = str(error) or type(error).__name__
+    for secret in sorted(secrets, key=len, reverse=True):
+        reason = reason.replace(secret, "...")
+    reason = one_line(reason[:MAX_REASON])
+    return f"{_AWAY if _is_connection(error) else 'it responds with an error'}: {reason}"
 
 
 def _is_connection(error: Exception) -> bool:

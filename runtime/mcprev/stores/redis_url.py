@@ -81,6 +81,8 @@ class RedisAddress:
     """Makes a client, which connects when it is used."""
     prefix: str
     cluster: bool
+    secrets: tuple[str, ...] = ()
+    """The credentials, which no message shows."""
 
 
 _KINDS: Final = ("", "sentinel", "cluster")
@@ -148,6 +150,11 @@ def read_url(url: str) -> RedisAddress:
         _connector(kind, scheme, nodes, name, {**options, **retry}, sentinel),
         prefix,
         kind == "cluster",
+        tuple(
+            str(secret)
+            for secret in (options.get("username"), options.get("password"), *sentinel.values())
+            if secret
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from mcprev.callbacks import call_within
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
+from mcprev.core.store_probe import StoreProbe
 from mcprev.errors import InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import Endpoint, HttpError, classify, stopped
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
@@ -72,6 +73,9 @@ class AsgiApp(HttpApp):
         self._watching = False
         """Whether the app waits for the signal that stops the server that runs it."""
         self._stopping: asyncio.Task[None] | None = None
+        self.probe: StoreProbe = StoreProbe(server.records)
+        """Tries whether the store can be used."""
+        self._probing: asyncio.Task[bool] | None = None
         self._closed = self._draining = self._hurried = False
 
     @override
@@ -101,6 +105,7 @@ class AsgiApp(HttpApp):
                 self._closed = self._draining = self._watching = self._hurried = False
                 try:
                     await self.start()
+                    self.try_store()
                 except Exception as error:  # noqa: BLE001 - the ASGI server is told, and ends
                     text = f"the lifespan of the server failed: {type(error).__name__}: {error}"
                     await send({"type": "lifespan.startup.failed", "message": text})
@@ -116,6 +121,12 @@ class AsgiApp(HttpApp):
         """Enter the lifespan of the server, if it has one that does not run yet. Raises what it raises."""
         if self.server.lifespan is not None:
             await self.server.lifespan.hold(self)
+
+    @override
+    def try_store(self) -> None:
+        """Begin to try whether the store can be used, and log it if not; serving does not wait for that."""
+        if self.server.records is not None:
+            self._probing = asyncio.get_running_loop().create_task(self.probe.answers())
 
     @override
     async def stop(self) -> None:
@@ -147,6 +158,8 @@ class AsgiApp(HttpApp):
         if dispatcher is not None and dispatcher.loop is asyncio.get_running_loop():
             await dispatcher.aclose(linger)
         await served
+        if self._probing is not None:
+            self._probing.cancel()
         self._closed, self._dispatcher = True, None
         await self.stop()
 
@@ -341,7 +354,11 @@ class AsgiApp(HttpApp):
             return too_much()
         try:
             info = RouteInfo(
-                not self._draining, http_request.principal, http_request.access, self.server.records
+                not self._draining,
+                http_request.principal,
+                http_request.access,
+                self.server.records,
+                self.probe,
             )
             return await self._routes.serve(http_request, body, info)
         finally:

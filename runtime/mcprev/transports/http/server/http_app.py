@@ -37,6 +37,9 @@ class HttpApp:
     async def start(self) -> None:
         """Prepare to serve; called before the server listens. What it raises ends the server."""
 
+    def try_store(self) -> None:
+        """Log whether what it depends on cannot be used; called when the server listens."""
+
     async def stop(self) -> None:
         """Release what `start` prepared; called when the server has ended, also after a failed start."""
 

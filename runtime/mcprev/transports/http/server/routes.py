@@ -10,6 +10,7 @@ from mcprev.transports.http.server.request import App, HttpRequest
 
 if TYPE_CHECKING:
     from mcprev.core.store import Records
+    from mcprev.core.store_probe import StoreProbe
     from mcprev.transports.http.server.access import Access
 
 
@@ -37,6 +38,8 @@ class RouteInfo:
     """The content of the token; None for a route without `auth`, and for a server without tokens."""
     records: Records | None = None
     """The store of the server, if it has one."""
+    probe: StoreProbe | None = None
+    """Tries whether that store can be used, for all who ask."""
 
 
 class NoRoutes:
