@@ -28,7 +28,15 @@ from typing import (
     get_args,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticOmit, core_schema
 from typing_extensions import override
@@ -104,6 +112,32 @@ Integer: TypeAlias = Annotated[int, EXACT]
 """A number that upstream's schema.json declares as an integer; 1.0 or a fraction is read and kept unchanged."""
 Whole: TypeAlias = Annotated[int, _Exact(multiple_of=1)]
 """A whole number; 1.0 is valid and stays 1.0."""
+
+
+class _Exactly:
+    """Keeps `1`, `1.0` and `True` apart, which Python, and so pydantic's literals, take as equal."""
+
+    __slots__ = ()
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        literals = handler(source)
+        values: list[object] = cast("Any", literals)["expected"]
+        known = frozenset((isinstance(value, bool), value) for value in values)
+
+        def pick(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - any JSON value
+            if isinstance(value, (str, int, float)) and (isinstance(value, bool), value) in known:
+                return value
+            validate(_NO_LITERAL)
+            raise AssertionError("no type has this literal")
+
+        schema = core_schema.no_info_wrap_validator_function(pick, literals)
+        schema["serialization"] = core_schema.simple_ser_schema("any")
+        return schema
+
+
+_NO_LITERAL: Final = object()
+EXACTLY: Final = _Exactly()
+"""The annotation of literals that are not only strings: 1 is not `True`, and 1.0 is 1, kept as it was written."""
 
 
 class _Further:

@@ -49,7 +49,6 @@ def check_names(revision: Revision, reserved: frozenset[str]) -> None:
         taken.setdefault(python, f"the type '{name}'")
         if isinstance(decl, ir.Alias):
             written_out = _check_size(schema, decl, written_out)
-            _check_type(schema, decl, f"'{name}'", decl.type)
         if schema.is_object(ir.Ref(name)):
             _check_members(schema, names, name, decl)
     if wrong:
@@ -110,17 +109,6 @@ def _check_size(schema: Schema, decl: ir.Alias, before: int) -> int:
     )
 
 
-def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -> None:
-    """Raise `SchemaError` for a literal type that Python cannot express."""
-    for node in ir.walk(type_):
-        value = schema.literal(node) if isinstance(node, ir.Lit | ir.ConstRef) else None
-        if isinstance(value, float):
-            raise schema.fail(
-                decl,
-                f"{where} has the literal type {value}, but Python has no literal types of fractions; use number",
-            )
-
-
 def _check_members(schema: Schema, names: PythonNames, name: str, decl: ir.Decl) -> None:
     seen: dict[str, str] = {}
     for member in schema.flat(name).fields:
@@ -136,7 +124,6 @@ def _check_members(schema: Schema, names: PythonNames, name: str, decl: ir.Decl)
                 f"{where} and member '{seen[python]}' would have the same attribute '{python}'; {_RENAME_MEMBER}",
             )
         seen[python] = member.name
-        _check_type(schema, decl, where, member.field.type)
         pattern = member.field.tags.pattern
         if pattern is not None and (reason := pattern_error(pattern)):
             raise schema.fail(decl, f"the @pattern of {where} cannot be checked by pydantic: {reason}")

@@ -2,4 +2,4 @@
 
 from mcprev_codegen.resolve.flat import FlatField as FlatField, FlatType as FlatType
 from mcprev_codegen.resolve.inline_objects import hoist as hoist
-from mcprev_codegen.resolve.schema import Schema as Schema
+from mcprev_codegen.resolve.schema import Discriminator as Discriminator, Schema as Schema

@@ -396,7 +396,7 @@ class Schema:
         flats = [self.flatten(m) for m in members]
         for candidate in flats[0].fields:
             values = list(takewhile(bool, (self._tag_values(flat, candidate.name) for flat in flats)))
-            seen = [value for group in values for value in group]
+            seen = [(isinstance(value, bool), value) for group in values for value in group]  # True is not 1
             if len(values) == len(flats) and len(set(seen)) == len(seen):
                 return Discriminator(candidate.name, tuple(values))
         return None

@@ -1,4 +1,4 @@
-"""Open unions: objects that a revision does not define are kept unchanged."""
+"""Unions of objects that a tag tells apart: open ones, which keep unknown objects unchanged, and those by exact tags."""
 
 from __future__ import annotations
 
@@ -49,4 +49,19 @@ def open_union(member: str, *tags: str) -> Discriminator:
         pick,
         custom_error_type="missing_tag",
         custom_error_message=f"The member '{member}' should be there and be a string",
+    )
+
+
+def exact_union(member: str, *tags: str | float) -> Discriminator:
+    """Return a discriminator that selects the union member by a tag of any type: `True` is not 1, and 1.0 is 1."""
+    known = {(isinstance(tag, bool), tag): str(number) for number, tag in enumerate(tags)}
+
+    def pick(value: Any) -> str | None:  # noqa: ANN401 - pydantic hands over whatever is there
+        tag: object = value.get(member) if isinstance(value, _DICT) else getattr(value, member, None)
+        return known.get((isinstance(tag, bool), tag)) if isinstance(tag, (str, int, float)) else None
+
+    return _OpenUnion(
+        pick,
+        custom_error_type="wrong_tag",
+        custom_error_message=f"The member '{member}' should be one of {', '.join(map(repr, tags))}",
     )

@@ -332,7 +332,7 @@ def test_its_model_and_its_json_schema_take_and_refuse_the_same_values(
             adapter.validate_python(value)
 
 
-OUTPUT: Final = (8, "8f616511c05377af")
+OUTPUT: Final = (8, "e1991d91f63ffdca")
 """The generator's version, and what the files of all constructs are then."""
 
 
@@ -374,9 +374,6 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
 @pytest.mark.parametrize(
     ("source", "line", "words"),
     [
-        ("export interface A { f: 0.5 | 1 }", 1, "the literal type 0.5"),
-        ("export type A = 1.0;", 1, "the literal type 1.0"),
-        ("export const C = 0.5;\nexport interface A { c: typeof C }", 2, "the literal type 0.5"),
         ("export interface A { /** @pattern (?=a) */ a: string }", 1, "the @pattern of member 'a' of 'A'"),
         ("export interface B { a: string }\nexport interface A { p: Pick<B, 'c'> }", 2, "there is no member 'c'"),
         ('export interface DoRequest { method: "do" }\nexport type ServerRequest = DoRequest;', 1, "declare DoResult"),

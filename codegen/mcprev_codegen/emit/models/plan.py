@@ -49,6 +49,16 @@ class OpenUnion:
 
 
 @dataclass(frozen=True, slots=True)
+class ExactUnion:
+    """A union whose objects are told apart by tags that are not only strings."""
+
+    property: str
+    """The member that holds the tag."""
+    tags: Sequence[tuple[ir.TypeExpr, ir.Literal]]
+    """The types, each with a tag; once for each of its tags."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelAlias:
     """A type that becomes an alias."""
 
@@ -58,8 +68,9 @@ class ModelAlias:
     cycle: frozenset[str]
     """For an alias that refers to itself: the aliases of its cycle, itself included; else empty."""
     discriminator: str | None
-    """The member whose literals distinguish the members of a union."""
+    """The member whose strings distinguish the members of a union."""
     open: OpenUnion | None
+    exact: ExactUnion | None
 
 
 @dataclass(frozen=True, slots=True)

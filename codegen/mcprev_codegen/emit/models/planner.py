@@ -17,7 +17,7 @@ from mcprev_codegen.emit.models.sections import Layout, Section, categories
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.ir import pascal_case
 from mcprev_codegen.python import is_module
-from mcprev_codegen.resolve import FlatField, Schema
+from mcprev_codegen.resolve import Discriminator, FlatField, Schema
 
 _ITEM: Final = "Item"
 """What is added to the name of an alias of a list for the open union of its items."""
@@ -207,9 +207,16 @@ class ModelPlanner:
         type_ = decl.type if isinstance(decl, ir.Alias) else ir.Obj((), decl.index)
         cycle = self._cycles[name] if self._starts_cycle(name) else frozenset[str]()
         found = None if self._holds_open_union(type_) else self.schema.discriminator(type_)
-        discriminator = found.property if found else None
+        texts = found and all(isinstance(value, str) for values in found.values for value in values)
+        discriminator = found.property if found and texts else None
         union = self._open_union(name) if name in self._open_unions else None
-        return plan.ModelAlias(name, self.docs.get(name, ""), type_, cycle, discriminator, union)
+        exact = plan.ExactUnion(found.property, self._tagged(type_, found)) if found and not texts else None
+        return plan.ModelAlias(name, self.docs.get(name, ""), type_, cycle, discriminator, union, exact)
+
+    def _tagged(self, type_: ir.TypeExpr, found: Discriminator) -> list[tuple[ir.TypeExpr, ir.Literal]]:
+        """Return the members of a union, each with a tag; once for each of its tags."""
+        pairs = zip(self.schema.members(type_), found.values, strict=True)
+        return [(member, value) for member, values in pairs for value in values]
 
     def _holds_open_union(self, type_: ir.TypeExpr) -> bool:
         """Return whether a type is an alias of an open union, or a union with one: those tell their objects apart."""
@@ -234,9 +241,8 @@ class ModelPlanner:
         found = schema.discriminator(ir.Ref(name))
         if found is None:
             raise schema.fail(name, f"'{name}' is an open union, but no literal distinguishes its members")
-        members = [schema.follow(m) for m in schema.members(ir.Ref(name))]
-        pairs = zip(members, found.values, strict=True)
-        tags = [(m.name, value) for m, values in pairs if isinstance(m, ir.Ref) for value in values]
+        members = [(schema.follow(member), value) for member, value in self._tagged(ir.Ref(name), found)]
+        tags = [(m.name, value) for m, value in members if isinstance(m, ir.Ref)]
         return plan.OpenUnion(found.property, tags)
 
 

@@ -128,9 +128,8 @@ class Annotations:
         members = type_.members if isinstance(type_, ir.Union) else (type_,)
         values = [self.schema.literal(member) for member in members]
         found: list[Annotation] = []
-        if literals := [literal(v) for v in values if v is not None]:
-            text = code("Literal[{}]", joined(", ", literals))
-            found.append(Annotation(text, frozenset({"Literal"})))
+        if literals := [v for v in values if v is not None]:
+            found += _literals(literals)
         for member, value in zip(members, values, strict=True):
             if value is None:
                 found += self._single(member)
@@ -169,6 +168,24 @@ class Annotations:
 
     def _map(self, index: ir.IndexSig | None) -> Annotation:
         return _generic("dict", _STR, self.annotation(index.value) if index else _ANY)
+
+
+def plain_value(value: ir.Literal) -> ir.Literal:
+    """Return the value of a literal as Python has it: 1 for `1.0`, which TypeScript takes as the same."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _literals(values: Sequence[ir.Literal]) -> Iterator[Annotation]:
+    """Yield the types of literals; Python has no literal type of a fraction, which is a float within limits."""
+    plain = [*map(plain_value, values)]
+    if listed := [v for v in plain if not isinstance(v, float)]:
+        found = Annotation(
+            code("Literal[{}]", joined(", ", dict.fromkeys(map(literal, listed)))), frozenset({"Literal"})
+        )
+        yield found if all(isinstance(v, str) for v in listed) else found.annotated(named("EXACTLY"))
+    for value in plain:
+        if isinstance(value, float):
+            yield named("float").annotated(call("Field", _arguments({"ge": value, "le": value})))
 
 
 def _tuple(items: Sequence[Annotation], rest: Annotation | None) -> Annotation:

@@ -16,6 +16,7 @@ from mcprev_codegen.emit.pydantic.annotations import (
     Expression,
     call,
     named,
+    plain_value,
     subscript,
 )
 from mcprev_codegen.python import Code, identifier, literal
@@ -75,7 +76,7 @@ def _typed(member: ModelMember, annotations: Annotations) -> tuple[Annotation, E
     if member.stated is not None:
         return annotation, call("stated", literal(member.stated))
     if not f.optional:
-        return annotation, call("constant", literal(literals[0])) if len(literals) == 1 else None
+        return annotation, call("constant", literal(plain_value(literals[0]))) if len(literals) == 1 else None
     if _nullable(schema, f.type):
         return subscript("Nullable", annotation), named("ABSENT")
     return subscript("Opt", annotation), Expression(literal(None))

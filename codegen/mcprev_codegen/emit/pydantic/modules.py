@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, LiteralString
 
+from mcprev_codegen import ir
 from mcprev_codegen.emit.models.plan import ModelAlias, ModelClass, ModelModule, ModelPlan, OpenUnion
 from mcprev_codegen.emit.pydantic.annotations import Annotation, Annotations
 from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes, discriminator
@@ -17,9 +18,9 @@ _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("TypeAliasType", "deprecated")},
     {
         code("..._base"): (
-            "ABSENT", "DEPRECATED", "EXACT", "FURTHER", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "stated", "wire",
+            "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "stated", "wire",
         ),
-        code("..._open"): ("UNKNOWN", "UnknownContent", "open_union"),
+        code("..._open"): ("UNKNOWN", "UnknownContent", "exact_union", "open_union"),
     },
 )  # fmt: skip
 """The names that a module of models may import, by import group and module."""
@@ -56,13 +57,18 @@ class PydanticAlias:
     annotation: Annotation
     recursive: bool
     discriminator: str | None
-    """The attribute whose literals distinguish the members of a union."""
+    """The attribute whose strings distinguish the members of a union."""
     open: OpenUnion | None
     """Its types are class names."""
+    exact: tuple[str, Sequence[tuple[Annotation, ir.Literal]]] | None = None
+    """The member whose tags, not only strings, distinguish the members of a union, and those with a tag each."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names that it refers to."""
+        if self.exact and not self.recursive:
+            used = (annotation.names for annotation, _ in self.exact[1])
+            return frozenset({"TypeAlias", "Annotated", "Tag", "exact_union"}).union(*used)
         if self.open and not self.recursive:
             return frozenset(
                 {
@@ -162,6 +168,9 @@ def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
     union = model.open and OpenUnion(
         model.open.property, [(class_name(name), tag) for name, tag in model.open.tags]
     )
+    exact = None
+    if model.exact:
+        exact = model.exact.property, [(annotations.annotation(t), tag) for t, tag in model.exact.tags]
     return PydanticAlias(
         identifier(class_name(model.name)),
         model.doc,
@@ -169,4 +178,5 @@ def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
         bool(model.cycle),
         discriminator(model.discriminator, annotations) if model.discriminator else None,
         union,
+        exact,
     )

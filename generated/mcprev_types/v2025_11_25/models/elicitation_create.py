@@ -3,9 +3,9 @@
 # Its sha256 is e74b56e73b2e37bdb595f74ba22e428ad7f07aa3519355ba661d681298ed38ac.
 """The pydantic models of MCP 2025-11-25 in the section "elicitation/create"."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from ..._base import Integer, Model, Opt, constant
+from ..._base import EXACTLY, Integer, Model, Opt, constant
 from .common_types import RequestId, Result
 from .tasks import TaskAugmentedRequestParams
 
@@ -18,7 +18,7 @@ class URLElicitationRequiredErrorError(Model):
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
 
-    code: Literal[-32042] = constant(-32042)
+    code: Annotated[Literal[-32042], EXACTLY] = constant(-32042)
     """Always `URL_ELICITATION_REQUIRED` (-32042)."""
     message: str
     """Summary of the failure, ideally one brief sentence."""

@@ -3,9 +3,9 @@
 # Its sha256 is 742750af0bb8c716e7030c4977c992b55d1adc4407e9e66997db5846baedc2cd.
 """The pydantic models of MCP 2026-07-28 in the section "Errors"."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from ..._base import ABSENT, Integer, Model, Nullable, Opt, constant
+from ..._base import ABSENT, EXACTLY, Integer, Model, Nullable, Opt, constant
 
 
 class Error(Model):
@@ -32,7 +32,7 @@ class ParseError(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#parseerror
     """
 
-    code: Literal[-32700] = constant(-32700)
+    code: Annotated[Literal[-32700], EXACTLY] = constant(-32700)
     """Number that classifies the failure."""
     message: str
     """Summary of the failure, ideally one brief sentence."""
@@ -48,7 +48,7 @@ class InvalidRequestError(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#invalidrequesterror
     """
 
-    code: Literal[-32600] = constant(-32600)
+    code: Annotated[Literal[-32600], EXACTLY] = constant(-32600)
     """Number that classifies the failure."""
     message: str
     """Summary of the failure, ideally one brief sentence."""
@@ -64,7 +64,7 @@ class MethodNotFoundError(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#methodnotfounderror
     """
 
-    code: Literal[-32601] = constant(-32601)
+    code: Annotated[Literal[-32601], EXACTLY] = constant(-32601)
     """Number that classifies the failure."""
     message: str
     """Summary of the failure, ideally one brief sentence."""
@@ -80,7 +80,7 @@ class InvalidParamsError(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#invalidparamserror
     """
 
-    code: Literal[-32602] = constant(-32602)
+    code: Annotated[Literal[-32602], EXACTLY] = constant(-32602)
     """Number that classifies the failure."""
     message: str
     """Summary of the failure, ideally one brief sentence."""
@@ -96,7 +96,7 @@ class InternalError(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#internalerror
     """
 
-    code: Literal[-32603] = constant(-32603)
+    code: Annotated[Literal[-32603], EXACTLY] = constant(-32603)
     """Number that classifies the failure."""
     message: str
     """Summary of the failure, ideally one brief sentence."""
@@ -112,7 +112,7 @@ class HeaderMismatchErrorError(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
 
-    code: Literal[-32020] = constant(-32020)
+    code: Annotated[Literal[-32020], EXACTLY] = constant(-32020)
     """Always `HEADER_MISMATCH` (-32020)."""
     message: str
     """Summary of the failure, ideally one brief sentence."""
@@ -144,7 +144,7 @@ class UnsupportedProtocolVersionErrorError(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
 
-    code: Literal[-32022] = constant(-32022)
+    code: Annotated[Literal[-32022], EXACTLY] = constant(-32022)
     """Always `UNSUPPORTED_PROTOCOL_VERSION` (-32022)."""
     message: str
     """Summary of the failure, ideally one brief sentence."""
@@ -189,7 +189,7 @@ class MissingRequiredClientCapabilityErrorError(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
 
-    code: Literal[-32021] = constant(-32021)
+    code: Annotated[Literal[-32021], EXACTLY] = constant(-32021)
     """Always `MISSING_REQUIRED_CLIENT_CAPABILITY` (-32021)."""
     message: str
     """Summary of the failure, ideally one brief sentence."""

@@ -1,0 +1,126 @@
+"""Values that a type takes and refuses: its model and the JSON Schema of the package say the same, and keep what they take."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+import mini
+from mcprev_codegen.build import packages as pipeline
+from mcprev_codegen.inputs import SchemaFolder
+from support import complaints, same, validator
+
+SCALARS: Final[list[Any]] = [
+    True, False, 0, 0.0, 1, 1.0, 2, 2.0, -1, -1.0, 0.5, 1.5, "", "a", "1", "true", None, [], {},
+]  # fmt: skip
+LITERALS: Final = """
+export type Yes = true;
+export type One = 1;
+export type Point = 1.0;
+export type Half = 0.5 | "a";
+export type Mixed = 1 | true | "a" | "1" | 0 | null;
+export type BooleanOrOne = boolean | 1;
+export type NumberOrTrue = number | true;
+export enum Level { None, Low, Some = -1 }
+export const ONE = 1;
+export interface Const { it: typeof ONE; ok?: true }
+export type Listed = (1 | false)[];
+export type Named = Record<string, true | 2>;
+export type Pair = [1, true];
+export interface Good { ok: true; it: 1 }
+export interface Bad { ok: false; it: "a" }
+export type Result = Good | Bad;
+export interface ByTrue { tag: true; it: 1 }
+export interface ByOne { tag: 1 | 2; it: true }
+export interface ByHalf { tag: 0.5; it: string }
+export interface ByText { tag: "1"; it: null }
+export type Tagged = ByTrue | ByOne | ByHalf | ByText;
+export interface Holds { result: Good | Bad; tagged?: Tagged }
+"""
+ONE: Final[list[Any]] = [1, 1.0]
+TAKEN: Final[dict[str, list[Any]]] = {
+    "Yes": [True],
+    "One": ONE,
+    "Point": ONE,
+    "Half": [0.5, "a"],
+    "Mixed": [*ONE, True, "a", "1", 0, 0.0, None],
+    "BooleanOrOne": [*ONE, True, False],
+    "NumberOrTrue": [0, 0.0, *ONE, 2, 2.0, -1, -1.0, 0.5, 1.5, True],
+    "Level": [0, 0.0, *ONE, -1, -1.0],
+}
+"""Of the scalars, those that each type of literals takes."""
+WITHIN: Final[dict[str, tuple[list[Any], list[Any]]]] = {
+    "Const": ([{"it": it} for it in ONE] + [{"it": 1, "ok": True}], [{"it": True}, {"it": 1, "ok": 1}]),
+    "Listed": ([[1, 1.0, False]], [[0], [True]]),
+    "Named": ([{"a": True, "b": 2.0}], [{"a": 1}, {"a": False}]),
+    "Pair": ([[1.0, True]], [[True, 1], [1, 1]]),
+    "Result": (
+        [{"ok": True, "it": 1.0}, {"ok": False, "it": "a"}],
+        [{"ok": 1, "it": 1}, {"ok": 0, "it": "a"}, {"ok": 0.0, "it": "a"}, {"ok": False, "it": 1}, {"ok": None}],
+    ),
+    "Tagged": (
+        [
+            {"tag": True, "it": 1}, {"tag": 1, "it": True}, {"tag": 2.0, "it": True}, {"tag": 0.5, "it": ""},
+            {"tag": "1", "it": None},
+        ],
+        [{"tag": True, "it": True}, {"tag": 1, "it": 1}, {"tag": 0, "it": 1}, {"tag": "true", "it": 1}, {}, 1],
+    ),
+    "Holds": (
+        [{"result": {"ok": True, "it": 1}, "tagged": {"tag": 1.0, "it": True}}],
+        [{"result": {"ok": 1, "it": 1}}, {"result": {"ok": True, "it": 1}, "tagged": {"tag": "1.0", "it": None}}],
+    ),
+}  # fmt: skip
+"""Other types, each with values that it takes and values that it refuses."""
+CASES: Final = [
+    *((name, taken, [v for v in SCALARS if not any(same(v, t) for t in taken)]) for name, taken in TAKEN.items()),
+    *((name, *values) for name, values in WITHIN.items()),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The package of the schema above."""
+    folder = tmp_path_factory.mktemp("values")
+    path = folder / "schema.ts"
+    path.write_text(LITERALS, encoding="utf-8")
+    schema = SchemaFolder(mini.write_folder(folder))
+    pipeline.generate_project(schema, path, folder / "values-types", "1.0", overlay=False)
+    sys.path.insert(0, str(folder / "values-types"))
+    yield folder / "values-types" / "values_types"
+    sys.path.remove(str(folder / "values-types"))
+
+
+@pytest.mark.parametrize(("name", "takes", "refuses"), CASES)
+def test_the_model_takes_and_keeps_what_the_json_schema_takes(
+    name: str, takes: list[Any], refuses: list[Any], package: Path
+) -> None:
+    document = json.loads((package / "v1_0" / "schema.json").read_text(encoding="utf-8"))
+    judge = validator(document["$defs"], name)
+    type_: Any = getattr(import_module("values_types.latest"), name)
+    named = isinstance(type_, type(BaseModel))
+    adapter = TypeAdapter[Any](type_, config=None if named else ConfigDict(strict=True))
+    for value in takes:
+        assert complaints(judge, value) == []
+        written = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
+        assert same(written, value)
+        assert same(json.loads(adapter.dump_json(adapter.validate_python(value), exclude_unset=True)), value)
+    for value in refuses:
+        assert complaints(judge, value)
+        with pytest.raises(ValidationError):
+            adapter.validate_python(value)
+
+
+def test_constructors_fill_in_literals_of_every_kind(package: Path) -> None:
+    models: Any = import_module("values_types.latest")
+    made: Any
+    for made in (models.Good(), models.ByHalf(it=""), models.ByText(it=None), models.Const()):
+        assert same(made.from_wire(made.to_wire()).to_wire(), made.to_wire())
+    assert same(models.Good().to_wire(), {"ok": True, "it": 1})
+    assert same(models.ByHalf(it="").to_wire(), {"tag": 0.5, "it": ""})
