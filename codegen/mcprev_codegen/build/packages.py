@@ -17,7 +17,7 @@ from typing import Final
 
 from mcprev_codegen.build.pages import PAGES_KNOWN_BY, comparison_pages, is_page
 from mcprev_codegen.checkout import Decision, decision_status, missing_steps
-from mcprev_codegen.emit import TARGETS, RevisionChain, project_file
+from mcprev_codegen.emit import TARGETS, RevisionChain, project_file, with_chosen_names
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import Revision, dated, load_custom, load_pinned
 from mcprev_codegen.inputs import SchemaFolder, load_pins, refuse_link, resolved, write_new
@@ -86,8 +86,9 @@ def generate(
         raise InputError("no revision is pinned; run `mcprev import PATH_OR_URL --revision REV` first")
     pinned = load_pinned(folder)
     status = decision_status(folder, pinned)
-    job = _Job(target, custom, pinned, [name for name in dated(folder) if name not in status.pending])
     kind = TARGETS[target]
+    custom = custom and with_chosen_names(custom, kind.reserved)
+    job = _Job(target, custom, pinned, [name for name in dated(folder) if name not in status.pending])
     purpose = f" for the target {target}"
     place = Tree(
         out, {}, whole=False, is_generated=kind.is_generated, known_by=kind.known_by, purpose=purpose

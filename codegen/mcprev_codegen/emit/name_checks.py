@@ -7,12 +7,13 @@ import, or one member would hide another.
 from __future__ import annotations
 
 import builtins
-import re
+from collections.abc import Iterator
 from typing import Final
 
 from mcprev_codegen import ir
+from mcprev_codegen.emit.chosen_names import is_builtin
 from mcprev_codegen.emit.pydantic import hides_member, pattern_error
-from mcprev_codegen.errors import CodegenError, InputError, together
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.python import PythonNames, is_identifier
 from mcprev_codegen.resolve import Schema
@@ -21,7 +22,6 @@ _MAX_WRITTEN_OUT: Final = 20_000
 """The maximum number of types in all aliases, those of their aliases included each time."""
 _MAX_TOLD: Final = 1_000
 """The maximum number of types with wrong names that one run reports."""
-_TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _RENAME, _RENAME_MEMBER = (
     f"give it another one under [{kind}] in names.toml (for a schema of your own: in a file, with --names)"
     for kind in ("types", "members")
@@ -42,7 +42,7 @@ def check_names(revision: Revision, reserved: frozenset[str]) -> None:
     wrong: list[CodegenError] = []
     for name, decl in schema.types.items():
         python = names.class_name(name)
-        if not _TYPE_NAME.fullmatch(python) or not is_identifier(python):
+        if not is_identifier(python) or is_builtin(python):
             wrong.append(schema.fail(decl, f"'{name}' is not a valid name of a Python class; {_RENAME}"))
         elif python in taken:
             wrong.append(schema.fail(decl, f"'{name}' would hide {taken[python]}; {_RENAME}"))
@@ -50,7 +50,7 @@ def check_names(revision: Revision, reserved: frozenset[str]) -> None:
         if isinstance(decl, ir.Alias):
             written_out = _check_size(schema, decl, written_out)
         if schema.is_object(ir.Ref(name)):
-            _check_members(schema, names, name, decl)
+            wrong += _member_errors(schema, names, name, decl)
     if wrong:
         raise together(wrong[:_MAX_TOLD])
     for name, const in schema.consts.items():
@@ -109,21 +109,25 @@ def _check_size(schema: Schema, decl: ir.Alias, before: int) -> int:
     )
 
 
-def _check_members(schema: Schema, names: PythonNames, name: str, decl: ir.Decl) -> None:
+def _member_errors(
+    schema: Schema, names: PythonNames, name: str, decl: ir.Interface | ir.Alias
+) -> Iterator[SchemaError]:
+    """Yield an error for each member of a type that cannot be an attribute."""
     seen: dict[str, str] = {}
     for member in schema.flat(name).fields:
         python = names.attribute(member.name)
+        place = member.field if member.declared_in == name else decl
         where = f"member '{member.name}' of '{name}'"
-        if not is_identifier(python):
-            raise schema.fail(decl, f"{where} has no name in Python; {_RENAME_MEMBER}")
-        if hides_member(python):
-            raise schema.fail(decl, f"{where} would hide a member of every model; {_RENAME_MEMBER}")
-        if python in seen:
-            raise schema.fail(
-                decl,
+        if not is_identifier(python) or python.startswith("_"):
+            yield schema.fail(place, f"{where} has no name in Python; {_RENAME_MEMBER}")
+        elif hides_member(python):
+            yield schema.fail(place, f"{where} would hide a member of every model; {_RENAME_MEMBER}")
+        elif python in seen:
+            yield schema.fail(
+                place,
                 f"{where} and member '{seen[python]}' would have the same attribute '{python}'; {_RENAME_MEMBER}",
             )
-        seen[python] = member.name
+        seen.setdefault(python, member.name)
         pattern = member.field.tags.pattern
         if pattern is not None and (reason := pattern_error(pattern)):
-            raise schema.fail(decl, f"the @pattern of {where} cannot be checked by pydantic: {reason}")
+            yield schema.fail(place, f"the @pattern of {where} cannot be checked by pydantic: {reason}")

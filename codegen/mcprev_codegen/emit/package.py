@@ -120,13 +120,13 @@ PACKAGE_FILES: Final = ("__init__.py", *(f"{module.name}.py" for module in MODUL
 _SUBMODULES: Final = (*(module.name for module in MODULES), "models")
 _UNKNOWN: Final = "UnknownContent"
 """What the models of all revisions have in common."""
-_RESERVED: Final = IMPORTED.union(
+RESERVED: Final = IMPORTED.union(
     _SUBMODULES,
     *(module.exports for module in MODULES),
     ("Final", "Mapping", "MappingProxyType", "lazy"),
 )
 """Names that a type or constant must not have, because the modules or the package use them."""
-_RESERVED_MODULES: Final = _RESERVED | {Path(file).stem for file in SHARED}
+_RESERVED_MODULES: Final = RESERVED | {Path(file).stem for file in SHARED}
 """Names that the package of a revision must not have."""
 
 
@@ -140,7 +140,7 @@ def package_files(revision: Revision, neighbours: RevisionChain) -> dict[str, st
         raise InputError(
             f"'{revision.name}' cannot be the name of a revision: its package would hide '{name}'"
         )
-    check_names(revision, _RESERVED)
+    check_names(revision, RESERVED)
     package = _Package(revision, neighbours)
     models = [*model_files(package.plan)]
     files = [

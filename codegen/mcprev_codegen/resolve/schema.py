@@ -69,8 +69,8 @@ class Schema:
         """The types that each type refers to, each once."""
         return {name: tuple(dict.fromkeys(ir.references(decl))) for name, decl in self.types.items()}
 
-    def fail(self, place: ir.Decl | str, message: str) -> SchemaError:
-        """Return an error at a declaration, or at that of the type with a name; at the first one if there is none."""
+    def fail(self, place: ir.Decl | ir.Field | str, message: str) -> SchemaError:
+        """Return an error at a declaration or member, or at the type with a name; at the first one if there is none."""
         if isinstance(place, str):
             place = self.types.get(place) or next(iter(self.types.values()))
         return at_line(self.path, self.lines, place.span.line, message)

@@ -53,6 +53,14 @@ from support import FOLDER, PYTHON_NAMES, each_revision, load, same
         ("URLParams", "url_params"),
         ("id", "id"),
         ("list", "list"),
+        ("", "field"),
+        ("-", "field"),
+        ("0a", "field_0a"),
+        ("+1", "plus_1"),
+        ("-1", "minus_1"),
+        ("_id", "id"),
+        ("Gr\u00f6\u00dfe", "gr\u00f6\u00dfe"),
+        ("\ufb01n-x", "fin_x"),
     ],
 )
 def test_the_attribute_of_a_member(wire: str, attribute: str) -> None:
@@ -184,12 +192,6 @@ def test_an_inherited_member_with_the_same_attribute_is_refused(tmp_path: Path) 
         )
 
 
-@pytest.mark.parametrize("member", ['""', '"0a"', '"é"', '"-"'])
-def test_a_member_without_a_python_name_is_refused(tmp_path: Path, member: str) -> None:
-    with pytest.raises(SchemaError, match=r"under \[members\] in names.toml"):
-        generated(tmp_path, f"export interface Thing {{ {member}: string }}")
-
-
 @pytest.mark.parametrize(
     "member",
     [
@@ -226,8 +228,6 @@ def test_a_member_that_was_left_out_is_kept_by_its_name_on_the_wire(member: str)
     [
         "int",
         "dict",
-        "lower",
-        "_Private",
         "$Dollar",
         "Model",
         "Opt",
@@ -252,7 +252,7 @@ def test_a_schema_without_types_is_refused(tmp_path: Path, source: str) -> None:
         package(path)
 
 
-# -- names that are given --------------------------------------------------------------------------------
+# -- names that are chosen, and those that are given --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -273,6 +273,43 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     yield make
     for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
         del sys.modules[name]
+
+
+CHOSEN: Final = {
+    "user_profile": "user_profile", "Gr\u00f6\u00dfe": "Gr\u00f6\u00dfe", "A_": "A_", "_Private": "_Private",  # they stay
+    "$Dollar": "Dollar", "A$B": "A_B", "$1": "Type1", "__X": "_X", "class_$": "class_",
+    "int": "int_", "Literal": "Literal_", "Model": "Model_", "methods": "methods_", "v1_0": "v1_0_",
+    "part": "part_",  # the name of an attribute
+    "Dollar$": "Dollar2",
+}  # fmt: skip
+MEMBERS: Final = """\
+export const int_ = 1; export const list = "x";
+export interface Base { _id?: string; id: string; birthDate?: string; _birthDate?: 1 }
+export interface Own extends Base { "birth-date"?: 2; "+1": 1; copy: 3; part: part; "@type"?: "x"; type: "y" }
+export interface Other { _id: 4 }
+"""
+
+
+def test_names_that_python_cannot_have_are_chosen(acme: Callable[..., ModuleType]) -> None:
+    found: Any = acme("".join(f"export interface {name} {{ a: 1 }}\n" for name in CHOSEN) + MEMBERS, "")
+    for name in CHOSEN.values():
+        assert getattr(found.models, name).from_wire({"a": 1}).to_wire() == {"a": 1}
+    value = {
+        "_id": "a",
+        "id": "b",
+        "_birthDate": 1,
+        "birth-date": 2,
+        "+1": 1,
+        "copy": 3,
+        "part": {"a": 1},
+        "type": "y",
+    }
+    one = found.models.Own.from_wire(value)
+    assert same(one.to_wire(), value)
+    assert (one.id, one.id_2, one.birth_date, one.birth_date_2, one.birth_date_3) == ("b", "a", None, 1, 2)
+    assert (one.plus_1, one.copy_, one.type, one.type_2) == (1, 3, "y", None)
+    assert found.models.Other(id_2=4).to_wire() == {"_id": 4}
+    assert (found.constants.int_2, found.constants.list_) == (1, "x")
 
 
 GIVEN: Final = """\
@@ -351,11 +388,10 @@ def test_the_base_class_knows_some_names_by_itself() -> None:
     }
 
 
-def test_all_types_with_wrong_names_are_told_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "s.ts"
-    path.write_text(
-        "export type a_b = 1;\nexport type Fine = 2;\nexport type Literal = 3;\nexport type c = 4;\n"
-    )
+def test_all_wrong_names_are_told_at_once_at_types_and_members(tmp_path: Path) -> None:
+    path, names = tmp_path / "s.ts", tmp_path / "names.toml"
+    path.write_text("export type A = 1;\nexport interface B {\n  a: 1;\n  b: 2;\n}\nexport type C = 4;\n")
+    names.write_text('[types]\nA = "a b"\nC = "Literal"\n[members]\na = "_a"\nb = "copy"')
     with pytest.raises(CodegenError) as caught:
-        generate_project(FOLDER, path, tmp_path / "out", "1.0", overlay=False)
-    assert [part.line for part in caught.value.parts if isinstance(part, SchemaError)] == [1, 3, 4]
+        generate_project(FOLDER, path, tmp_path / "out", "1.0", overlay=False, names=names)
+    assert [part.line for part in caught.value.parts if isinstance(part, SchemaError)] == [1, 3, 4, 6]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mcprev_codegen.emit.package import RevisionChain, is_generated, package_files
+from mcprev_codegen.emit.package import RESERVED, RevisionChain, is_generated, package_files
 from mcprev_codegen.emit.provenance import SHARED
 from mcprev_codegen.emit.shared import shared_files
 from mcprev_codegen.emit.targets.types_only import INIT, TYPED, Library
@@ -25,6 +25,8 @@ class Target:
     """Returns the files beside them, for revisions, those of them that are pending, the newest, and the package's name."""
     is_generated: Callable[[str, str], bool]
     """Returns whether a file is generated for this target, by its path in the folder and the start of its text."""
+    reserved: frozenset[str]
+    """The names that its modules use themselves, which no type or constant of a schema can have."""
     known_by: tuple[str, ...]
     """Files at the top of every such folder, any of which identifies it; the first is written first."""
     dependencies: tuple[str, ...] = ()
@@ -33,7 +35,13 @@ class Target:
 
 def _types_only(library: Library) -> Target:
     return Target(
-        library.name, library.files, library.shared, library.is_generated, (INIT,), library.dependencies
+        library.name,
+        library.files,
+        library.shared,
+        library.is_generated,
+        library.reserved,
+        (INIT,),
+        library.dependencies,
     )
 
 
@@ -89,7 +97,7 @@ LIBRARIES: Final = (
 """The targets whose types datamodel-code-generator writes."""
 _MODULES: Final = tuple(name for name in SHARED if name != TYPED)  # for `py.typed` is empty, whoever wrote it
 _NEEDED: Final = ("pydantic>=2.14,<3", "typing-extensions>=4.12")
-PYDANTIC: Final = Target("pydantic", _package, shared_files, is_generated, _MODULES, _NEEDED)
+PYDANTIC: Final = Target("pydantic", _package, shared_files, is_generated, RESERVED, _MODULES, _NEEDED)
 TARGETS: Final[Mapping[str, Target]] = {
     target.name: target for target in (PYDANTIC, *map(_types_only, LIBRARIES))
 }
