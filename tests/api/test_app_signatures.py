@@ -605,9 +605,14 @@ def test_what_a_uri_says(template: str, uri: str, wanted: dict[str, str] | None)
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("a:{x}{y}", "no text between"), ("a:{+x}/{+y}", "more than one"), ("a:{x}/{x}", "twice"), ("a:{?q}", "only {name}"),
+        ("a:{x}{y}", "no text between"), ("a:{+x}/{+y}", "more than one"), ("a:{x}/{x}", "twice"), ("a:{?q:3}", "only {name}"),
         ("a:{x:3}", "only {name}"), ("a:{x", "only {name}"), ("a:{}", "only {name}"), ("notes/{x}", "begin with a scheme"),
-        ("{x}", "begin with a scheme"), ("", "begin with a scheme"), ("a:{x,y}", "only {name}"),
+        ("{x}", "begin with a scheme"), ("", "begin with a scheme"), ("a:{!x}", "only {name}"), ("a:{x y}", "only {name}"),
+        ("a:b{?q}/c", "have to be last"), ("a:b{?q}#c", "have to be last"), ("a:b#c{?q}", "have to be last"),
+        ("a:b{&q}", "goes on with"), ("a:b?c=d{?q}", "goes on with"), ("a:b{?q}{?r}", "goes on with"),
+        ("a:b?c{&q}", "write name=value"), ("a:b?{c}{&q}", "write name=value"), ("a:b?c={d}e{&q}", "write name=value"),
+        ("a:b{?q*}", "no list"), ("a:b{;q*}", "supported without"), ("a:b{#q*}", "supported without"), ("a:{x}{?x}", "twice"),
+        ("a:{x*}{/y*}", "more than one"), ("a:{+x,y}{#z}", "more than one"), ("a:{/a*}{b}", "no text between"),
     ],
 )  # fmt: skip
 def test_templates_that_are_none(template: str, says: str) -> None:

@@ -23,6 +23,7 @@ from mcprev.app.options import (
     check_server_options,
     check_texts,
     check_variables,
+    lists_of,
     read_options,
 )
 from mcprev.app.pages import Pages, shows_pages
@@ -330,7 +331,7 @@ class App(Routed, Pages, AppSources):
             cache = {name: own[name] for name in ("ttl_ms", "cache_scope") if name in own}
             models.ReadResourceResult(contents=[], **cache)  # raises for what no result can say
             common: dict[str, Any] = {"function": read, "cache": cache, **self._common(own)}
-            template = Template(uri)
+            template = Template(uri, lists=lists_of(read), optional=set(read.names) - read.required)
             check_variables(read, template)
             if template.names:
                 listed = models.ResourceTemplate(**said, uri_template=uri)

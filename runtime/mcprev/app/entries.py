@@ -107,6 +107,6 @@ def renamed(entry: E, key: str, checks: tuple[Check, ...], around: tuple[Middlew
     """Return an entry under another name or URI, with further checks of who sees it, and with middleware."""
     told: dict[str, Any] = {"checks": (*entry.checks, *checks), "around": around}
     if isinstance(entry, ResourceTemplate):
-        told["template"] = Template(key)
+        told["template"] = entry.template.renamed(key)
     name = next(name for name in ("uri_template", "uri", "name") if hasattr(entry.listed, name))
     return replace(entry, listed=entry.listed.model_copy(update={name: key}), **told)

@@ -97,12 +97,12 @@ class _Read(Function):
         super().__init__(_Reader(operation))
         self._check = check
 
-    def read_texts(self, given: Mapping[str, str]) -> dict[str, Any]:
+    def read_texts(self, given: Mapping[str, str | list[str]]) -> dict[str, Any]:
         """Validate string arguments; numbers and such are converted. Raises `ArgumentError`."""
         found: dict[str, Json] = {**given}
         for path, _ in self._check(found):
             text = given.get(str(path[0])) if path else None
-            if text is not None:
+            if isinstance(text, str):
                 with suppress(ValueError):
                     found[str(path[0])] = from_json(text, allow_inf_nan=False)
         wrong = self._check(found)

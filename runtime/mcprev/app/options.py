@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from mcprev.app.signatures import Function
@@ -187,11 +187,28 @@ def check_variables(function: Function, template: Template) -> None:
     for name in template.names:
         if name not in function.names:
             function.refuse(f"has no parameter '{name}', which is a variable of '{template.text}'; add it")
+    for name in function.required & template.left_out:
+        function.refuse(f"needs a default: a URI of '{template.text}' may leave it out", name)
     for name in function.required.difference(template.names):
         function.refuse(
             f"is not a variable of '{template.text}'; add it there in braces, or give it a default", name
         )
-    check_texts(function, template.names, "URIs")
+    lists = lists_of(function)
+    check_texts(function, [name for name in template.names if name not in lists], "URIs")
+
+
+def lists_of(function: Function) -> frozenset[str]:
+    """Return the names of the arguments that are lists of what can be converted from text."""
+    schema = function.schema
+
+    def is_list(argument: Schema) -> bool:
+        if _is_text(argument, schema):
+            return False
+        return any(
+            _is_text(each.get("items", {}), schema) for each in _alternatives(argument, schema, {"array"})
+        )
+
+    return frozenset(name for name, argument in schema.get("properties", {}).items() if is_list(argument))
 
 
 def check_texts(function: Function, names: Sequence[str], of: str) -> None:
@@ -203,9 +220,14 @@ def check_texts(function: Function, names: Sequence[str], of: str) -> None:
 
 def _is_text(schema: Schema, root: Schema) -> bool:
     """Return whether a schema accepts a string."""
+    return any(each.get("type") not in {"array", "object", "null"} for each in _alternatives(schema, root))
+
+
+def _alternatives(schema: Schema, root: Schema, types: Collection[str] = ()) -> Iterator[Schema]:
+    """Yield the schemas one of which a value has to fit, of some types or of all."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
-    options = schema.get("anyOf") or schema.get("oneOf")
-    if options:
-        return any(_is_text(option, root) for option in options)
-    return schema.get("type") not in {"array", "object", "null"}
+    for option in schema.get("anyOf") or schema.get("oneOf") or ():
+        yield from _alternatives(option, root, types)
+    if not {"anyOf", "oneOf"} & schema.keys() and (not types or schema.get("type") in types):
+        yield schema

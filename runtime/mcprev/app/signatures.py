@@ -154,9 +154,11 @@ class Function:
         """Convert arguments as pydantic does in its lax mode: `"1"` is 1 for an `int`, and `"true"` is True."""
         return cast("dict[str, Any]", self._adapter.validator.validate_json(text, strict=False))
 
-    def read_texts(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Validate and convert string arguments, as of prompts and URIs. Raises `ArgumentError`."""
+    def read_texts(self, given: Mapping[str, str | list[str]]) -> dict[str, Any]:
+        """Validate and convert strings and lists of them, as of prompts and URIs. Raises `ArgumentError`."""
         try:
+            if not all(isinstance(value, str) for value in given.values()):
+                return self._lax(to_json(given))
             return cast("dict[str, Any]", self._adapter.validate_strings(dict(given)))
         except ValidationError as error:
             raise ArgumentError(complaints_of(error, dict(given), self.names)) from None

@@ -129,6 +129,11 @@ class ServerProtocol(EndpointProtocol):
         self.session.changed(kind, uri)
         self.stateless.changed(kind, uri)
 
+    def subscribed(self) -> set[str]:
+        """Return the URIs of the resources that the peer has subscribed to, as it spells them."""
+        streams = (each.resources for each in self.stateless.listeners if each.resources is not None)
+        return set(self.session.subscribed).union(*streams)
+
     @override
     def end(self) -> None:
         """End the listen streams with results before the connection is closed."""  # SUB-4

@@ -33,7 +33,7 @@ from mcprev.options.server import check_server_kinds
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
-from mcprev.protocol.uris import Spell, unescaped
+from mcprev.protocol.uris import Spell, comparable, unescaped
 from mcprev.revisions import LATEST, select
 from mcprev.server.context import Context
 from mcprev.server.dispatcher import RequestDispatcher
@@ -437,7 +437,16 @@ class Server:
 
     def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
         """Notify one client of a change, if it has subscribed to such changes and sees what changed."""
-        self._guarded.tell(connection, kind, uri, None if uri is None else self.guard(uri))
+        if uri is None:
+            self._guarded.tell(connection, kind, None, None)
+            return
+        subscribed, served = cast("ServerProtocol", connection.protocol).subscribed(), self.canonical_uri(uri)
+        # Spellings that a template serves alike differ in more than `comparable` makes one.
+        alike = [
+            each for each in subscribed if ("?" in each or "%" in each) and self.canonical_uri(each) == served
+        ]
+        for each in {comparable(one): one for one in (uri, served, *alike)}.values():
+            self._guarded.tell(connection, kind, each, self.guard(each))
 
     async def notify_session(
         self, session_id: str, method: str, params: Mapping[str, Json] | None = None

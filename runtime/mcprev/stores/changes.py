@@ -232,12 +232,9 @@ class SharedChanges:
 
     def _subscribed(self) -> set[str]:
         """Return the resources that clients of this process have subscribed to."""
-        member, found = CHANGES[Changed.RESOURCE].member, set[str]()
+        found = set[str]()
         for connection in self._connections:
-            protocol = cast("ServerProtocol", connection.protocol)
-            found.update(protocol.session.subscribed)
-            for incoming in protocol.stateless.listeners:
-                found.update((incoming.listen or {}).get(member, ()))
+            found |= cast("ServerProtocol", connection.protocol).subscribed()
         return found
 
 

@@ -30,7 +30,7 @@ const KINDS = {
   },
   templates: {
     method: "resources/read", button: "Read", name: (item) => item.uriTemplate, label: "Variables",
-    schema: (item) => strings(variables(item.uriTemplate).map((name) => ({ name, required: true }))),
+    schema: (item) => strings(variables(item.uriTemplate).map((name) => ({ name, required: !variables(item.uriTemplate, "?&").includes(name) }))),
     params: (item, args) => `{"uri":${JSON.stringify(expanded(item.uriTemplate, JSON.parse(args)))}}`,
     of: (item, call) => typeof call.params?.uri === "string" && matches(item.uriTemplate, call.params.uri),
     reference: (item) => ({ type: "ref/resource", uri: item.uriTemplate }),
@@ -50,9 +50,10 @@ function strings(args) {
 
 const EXPRESSION = /\{([+#./;?&]?)([^{}]*)\}/g;
 
-/** The names of the variables of a URI template. */
-export function variables(template) {
-  const found = [...String(template).matchAll(EXPRESSION)].flatMap(([, , names]) => names.split(",").map((name) => name.trim().replace(/(?:\*|:\d+)$/, "")));
+/** The names of the variables of a URI template, or of those in its expressions with one of some operators. */
+export function variables(template, operators = "") {
+  const expressions = [...String(template).matchAll(EXPRESSION)].filter(([, operator]) => operators === "" || (operator !== "" && operators.includes(operator)));
+  const found = expressions.flatMap(([, , names]) => names.split(",").map((name) => name.trim().replace(/(?:\*|:\d+)$/, "")));
   return [...new Set(found.filter(Boolean))].slice(0, 100);
 }
 
@@ -66,7 +67,8 @@ export function expanded(template, values) {
       const [, name, length] = /^([^:*]*)(?::(\d+))?\*?$/.exec(raw.trim()) ?? [null, raw, undefined];
       if (!Object.hasOwn(values, name)) return [];
       const value = values[name];
-      const text = encode(length ? [...value].slice(0, Number(length)).join("") : value);
+      const whole = length ? [...value].slice(0, Number(length)).join("") : value;
+      const text = operator === "/" && raw.trim().endsWith("*") ? whole.split("/").map(encode).join("/") : encode(whole);
       return [named ? (text === "" && operator === ";" ? name : `${name}=${text}`) : text];
     });
     return parts.length === 0 ? "" : first + parts.join(between);
