@@ -107,7 +107,8 @@ class _Hoister:
     def _interface(
         self, type_: ir.Obj | ir.Intersection | ir.Derived, name: str, owner: ir.Decl
     ) -> ir.Interface:
-        parts = type_.members if isinstance(type_, ir.Intersection) else (type_,)
+        parts = map(_as_object, type_.members) if isinstance(type_, ir.Intersection) else (type_,)
+        parts = tuple(parts)
         bases = tuple(p for p in parts if isinstance(p, ir.Ref | ir.Derived))
         named = ir.Interface(name, bases, tags=owner.tags, doc=owner.doc, span=owner.span)
         if name != owner.name:
@@ -125,9 +126,15 @@ class _Hoister:
                 )
         if isinstance(type_, ir.Intersection):
             fields |= self.schema.narrowed(type_, owner.name)
+            index = self.schema.narrowed_index(type_, bases, owner.name) or index
         return replace(
             named, fields=self._fields(tuple(fields.values()), named), index=self._index(index, named)
         )
+
+
+def _as_object(type_: ir.TypeExpr) -> ir.TypeExpr:
+    """Return a `Record` as an object with an index signature; any other type unchanged."""
+    return ir.Obj((), ir.IndexSig("key", type_.value)) if isinstance(type_, ir.Record) else type_
 
 
 def _element(type_: ir.TypeExpr) -> ir.TypeExpr:

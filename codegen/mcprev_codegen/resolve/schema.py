@@ -291,10 +291,21 @@ class Schema:
             or (other.type, other.optional) != (member.type, member.optional)
         }
 
+    def narrowed_index(
+        self, type_: ir.Intersection, bases: Sequence[ir.TypeExpr], owner: str
+    ) -> ir.IndexSig | None:
+        """Return the index signature of an intersection, unless an interface that extends these bases has the same."""
+        inherited = join(self.flatten(base, owner) for base in bases).index
+        index = self.flatten(type_, owner).index
+        return None if inherited == index else index
+
     def _narrow(self, left: FlatType, right: FlatType, owner: str) -> FlatType:
-        """Return the members of an intersection; a shared one has the values that both of its types have."""
-        fields = {f.name: f for f in left.fields}
-        for f in right.fields:
+        """Return the members of an intersection; a shared one has the values that both of its types have.
+
+        So has one beside an index signature of another part, where it has any.
+        """
+        fields = {f.name: self._indexed(f, right, owner) for f in left.fields}
+        for f in (self._indexed(f, left, owner) for f in right.fields):
             shared = fields.get(f.name)
             if shared is None:
                 fields[f.name] = f
@@ -309,6 +320,19 @@ class Schema:
             value = self._common(left.index.value, right.index.value, "the index signature", owner)
             index = replace(left.index, value=value)
         return FlatType(tuple(fields.values()), index, left.own_index or right.own_index)
+
+    def _indexed(self, f: FlatField, other: FlatType, owner: str) -> FlatField:
+        """Return a member with the values that an index signature of another part of an intersection has too."""
+        if other.get(f.name) is not None or other.index is None:
+            return f
+        value = other.index.value
+        if any(map(self.is_object, (*self.members(f.field.type), *self.members(value)))):
+            return f  # and so on in the members of both
+        try:
+            common = self._common(f.field.type, value, "", owner)
+        except SchemaError:
+            return f
+        return f if common == f.field.type else replace(f, field=replace(f.field, type=common))
 
     def _common(self, left: ir.TypeExpr, right: ir.TypeExpr, what: str, owner: str) -> ir.TypeExpr:
         """Return the type of the values that two types have in common. Raises `SchemaError` if it is not known."""

@@ -44,7 +44,23 @@ export interface ByText { tag: "1"; it: null }
 export type Tagged = ByTrue | ByOne | ByHalf | ByText;
 export interface Holds { result: Good | Bad; tagged?: Tagged }
 """
+FURTHER: Final = """
+export interface Item { itemId: number }
+export interface Shelf { first: Item; [k: string]: Item }
+export interface Wide extends Shelf { second: Item }
+export type Counted = { x: 1 | "a" } & { [k: string]: number };
+export type Mapped = Item & Record<string, number>;
+export type Both = Base & { [k: string]: 1 | "t" } & { n: number };
+export interface Base { [k: string]: string | number }
+export interface Tree { kids: Tree[]; [k: string]: Tree | Tree[] }
+export interface ByU { t: "u"; [k: string]: "u" | 1 }
+export interface ByV { t: "v"; [k: string]: "v" | number[] }
+export type Either = ByU | ByV;
+export interface Inside { of: { id: number } & { [k: string]: number | null }; [k: string]: { id: number } }
+export interface Anything { id: number; [k: string]: unknown }
+"""
 ONE: Final[list[Any]] = [1, 1.0]
+ITEM: Final = {"itemId": 1}
 TAKEN: Final[dict[str, list[Any]]] = {
     "Yes": [True],
     "One": ONE,
@@ -72,6 +88,27 @@ WITHIN: Final[dict[str, tuple[list[Any], list[Any]]]] = {
         ],
         [{"tag": True, "it": True}, {"tag": 1, "it": 1}, {"tag": 0, "it": 1}, {"tag": "true", "it": 1}, {}, 1],
     ),
+    "Shelf": (
+        [{"first": ITEM}, {"first": ITEM, "b": {"itemId": 2, "more": 1}}],
+        [{"first": ITEM, "b": {"itemId": "2"}}, {"first": ITEM, "b": 1}, {"first": ITEM, "b": None}, {"b": ITEM}],
+    ),
+    "Wide": ([{"first": ITEM, "second": ITEM, "c": ITEM}], [{"first": ITEM, "second": ITEM, "c": {}}]),
+    "Counted": ([{"x": 1}, {"x": 1.0, "y": 2.0}], [{"x": "a"}, {"x": 1, "y": "2"}, {"x": 1, "y": True}]),
+    "Mapped": ([ITEM, {"itemId": 1, "b": 1.5}], [{"itemId": 1, "b": "1"}, {"itemId": 1, "b": None}]),
+    "Both": ([{"n": 1, "a": "t", "b": 1}], [{"n": 2}, {"n": 1, "a": "s"}, {"n": 1, "a": 2}]),
+    "Tree": (
+        [{"kids": [], "a": {"kids": [], "b": []}}],
+        [{"kids": [], "a": {}}, {"kids": [], "a": {"kids": [], "b": [1]}}],
+    ),
+    "Either": (
+        [{"t": "u", "x": 1}, {"t": "v", "x": [1, 2.0]}, {"t": "v", "x": "v"}],
+        [{"t": "u", "x": "v"}, {"t": "u", "x": True}, {"t": "v", "x": ["1"]}],
+    ),
+    "Inside": (
+        [{"of": {"id": 1, "a": None}, "b": {"id": 2}}],
+        [{"of": {"id": None}}, {"of": {"id": 1, "a": "1"}}, {"of": {"id": 1}, "b": {"id": "2"}}],
+    ),
+    "Anything": ([{"id": 1, "a": [None, {"b": 1.0}]}], [{"id": "1"}]),
     "Holds": (
         [{"result": {"ok": True, "it": 1}, "tagged": {"tag": 1.0, "it": True}}],
         [{"result": {"ok": 1, "it": 1}}, {"result": {"ok": True, "it": 1}, "tagged": {"tag": "1.0", "it": None}}],
@@ -89,7 +126,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The package of the schema above."""
     folder = tmp_path_factory.mktemp("values")
     path = folder / "schema.ts"
-    path.write_text(LITERALS, encoding="utf-8")
+    path.write_text(LITERALS + FURTHER, encoding="utf-8")
     schema = SchemaFolder(mini.write_folder(folder))
     pipeline.generate_project(schema, path, folder / "values-types", "1.0", overlay=False)
     sys.path.insert(0, str(folder / "values-types"))
@@ -124,3 +161,13 @@ def test_constructors_fill_in_literals_of_every_kind(package: Path) -> None:
         assert same(made.from_wire(made.to_wire()).to_wire(), made.to_wire())
     assert same(models.Good().to_wire(), {"ok": True, "it": 1})
     assert same(models.ByHalf(it="").to_wire(), {"tag": 0.5, "it": ""})
+
+
+def test_members_of_an_index_signature_are_models(package: Path) -> None:
+    models: Any = import_module("values_types.latest")
+    read = models.Wide.from_wire({"first": ITEM, "second": ITEM, "third": ITEM})
+    assert read.third == models.Item(item_id=1)
+    made = models.Wide(first=read.third, second=read.third, third=models.Item(item_id=1))
+    assert made.to_wire() == {"first": ITEM, "second": ITEM, "third": ITEM}
+    with pytest.raises(ValidationError, match="third"):
+        models.Wide(first=read.third, second=read.third, third=1)

@@ -36,6 +36,8 @@ class ModelClass:
     deprecated: bool
     bases: tuple[str, ...]
     members: tuple[ModelMember, ...]
+    further: ir.TypeExpr | None = None
+    """The type of the members without a name of their own, if it is another one than in the bases."""
 
 
 @dataclass(frozen=True, slots=True)

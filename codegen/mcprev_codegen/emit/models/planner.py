@@ -22,6 +22,8 @@ from mcprev_codegen.resolve import Discriminator, FlatField, Schema
 _ITEM: Final = "Item"
 """What is added to the name of an alias of a list for the open union of its items."""
 
+_ANYTHING: Final = ir.Prim("unknown")
+
 
 def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str, str]) -> plan.ModelPlan:
     """Return the plan of a revision's models.
@@ -194,7 +196,18 @@ class ModelPlanner:
             self._member(name, f.field) for f in self.schema.flat(name).fields if f.name not in inherited
         )
         deprecated = self.schema.types[name].tags.deprecated
-        return plan.ModelClass(name, self.docs.get(name, ""), deprecated, self.bases[name], members)
+        return plan.ModelClass(
+            name, self.docs.get(name, ""), deprecated, self.bases[name], members, self._further(name)
+        )
+
+    def _further(self, name: str) -> ir.TypeExpr | None:
+        """Return the type of an index signature beside members, unless the class has it from its bases."""
+        own, *inherited = (self._index(one) for one in (name, *self.bases[name]))
+        return None if own == next((one for one in inherited if one not in ir.ANYTHING), _ANYTHING) else own
+
+    def _index(self, name: str) -> ir.TypeExpr:
+        index = self.schema.flat(name).index
+        return _ANYTHING if index is None or self.schema.follow(index.value) in ir.ANYTHING else index.value
 
     def _member(self, owner: str, member: ir.Field) -> plan.ModelMember:
         single = self.schema.literal(member.type) is not None

@@ -39,11 +39,15 @@ class PydanticClass:
     """The message of its deprecation."""
     bases: Sequence[Code]
     attributes: Sequence[Attribute]
+    further: Annotation | None
+    """The type of what is kept beside its attributes, by name."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names that it refers to."""
         own = {*self.bases, *(["deprecated"] if self.deprecated else [])}
+        if self.further:
+            own |= {"TYPE_CHECKING", *self.further.names}
         return frozenset(own).union(*(one.names for one in self.attributes))
 
 
@@ -156,6 +160,7 @@ def _class(model: ModelClass, annotations: Annotations, revision: str) -> Pydant
         f"Deprecated in MCP {revision}." if model.deprecated else None,
         [identifier(class_name(base)) for base in model.bases] or [code("Model")],
         [*attributes(model.members, annotations)],
+        annotations.annotation(ir.Record(model.further)) if model.further else None,
     )
 
 
