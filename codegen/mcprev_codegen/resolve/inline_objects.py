@@ -107,8 +107,8 @@ class _Hoister:
     def _interface(
         self, type_: ir.Obj | ir.Intersection | ir.Derived, name: str, owner: ir.Decl
     ) -> ir.Interface:
-        parts = map(_as_object, type_.members) if isinstance(type_, ir.Intersection) else (type_,)
-        parts = tuple(parts)
+        members = type_.members if isinstance(type_, ir.Intersection) else (type_,)
+        parts = tuple(map(_as_object, members))
         bases = tuple(p for p in parts if isinstance(p, ir.Ref | ir.Derived))
         named = ir.Interface(name, bases, tags=owner.tags, doc=owner.doc, span=owner.span)
         if name != owner.name:
