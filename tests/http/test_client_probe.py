@@ -8,7 +8,8 @@ import pytest
 
 import mcprev
 from mcprev.errors import ConnectionLost, HttpStatusError, NegotiationError, RpcError
-from mcprev.revisions import DEFAULT, Revision
+from mcprev.protocol.negotiation.machine import GATEWAY
+from mcprev.revisions import DEFAULT, Era, Revision
 from mcprev.transports.http.client.target import VERDICTS
 from named import ROW_D, B, row_of, rows_since
 from raw_server import Exchange, Mcp, OldMcp, Raw, connected, serve, text
@@ -68,9 +69,13 @@ REFUSALS: list[tuple[int, bytes]] = [
     (404, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}'),
     (200, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}'),
     (200, b'{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Invalid request parameters"}}'),
+    (405, b""),
     (406, b"Not Acceptable"),
     (422, b'{"detail":"?"}'),
     (500, b"Internal Server Error"),
+    (501, b"Not Implemented"),
+    (502, b"<html>Bad Gateway</html>"),
+    (504, b"<html>Gateway Timeout</html>"),
     (200, b""),
     (202, b""),
     (200, b"<html>"),
@@ -89,6 +94,7 @@ def test_any_refusal_of_the_probe_leads_to_a_handshake(row: Revision, status: in
         async with serve(Mcp(row, {DISCOVER: refuse})) as raw:
             async with mcprev.connect(mcprev.http(raw.url)) as client:
                 assert client.revision == row.name
+            assert (VERDICTS.get(raw.url) is None) is (status in GATEWAY)
             opening = raw.asked(method="initialize")[0].message["params"]["protocolVersion"]
             assert opening == ROW_D.version
 
@@ -146,6 +152,26 @@ def test_a_refusal_that_names_the_revision_that_was_asked_for_is_asked_again() -
             async with mcprev.connect(mcprev.http(raw.url)) as client:
                 assert client.revision == E
             assert said(raw) == [DISCOVER, DISCOVER]
+
+    run(main())
+
+
+@req("NEG-6", everywhere=True)
+@pytest.mark.parametrize("status", [502, 504])
+@pytest.mark.parametrize("options", [{}, {"era": Era.STATELESS}, {"mode": E}], ids=str)
+def test_a_gateway_without_a_server_is_told_as_it_is(status: int, options: dict[str, Any]) -> None:
+    """What a gateway says at a probe may be of a server with sessions that hung up, unless it is known to have none."""
+
+    async def main() -> None:
+        async def answer(exchange: Exchange) -> None:
+            await exchange.respond(status)
+
+        async with serve(answer) as raw:
+            with pytest.raises(HttpStatusError) as caught:
+                await mcprev.connect(mcprev.http(raw.url), **options)
+            assert caught.value.status == status
+            assert said(raw) == [DISCOVER] + ["initialize"] * (not options)
+            assert VERDICTS.get(raw.url) is None
 
     run(main())
 

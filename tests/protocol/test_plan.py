@@ -19,11 +19,13 @@ from mcprev.errors import (
     RpcError,
     UnsupportedProtocolVersion,
 )
-from mcprev.protocol.negotiation.machine import advance, start
+from mcprev.protocol.negotiation.machine import advance, may_ask_both, start
 from mcprev.protocol.negotiation.steps import (
     HTTP,
     MAX_VERSIONS,
     STDIO,
+    Answers,
+    Both,
     Discover,
     Discovered,
     Exited,
@@ -38,6 +40,7 @@ from mcprev.protocol.negotiation.steps import (
     Ready,
     Refused,
     Respawn,
+    Silent,
     Spawned,
     Step,
     discovered,
@@ -95,6 +98,15 @@ def exits(step: Any) -> Outcome:
     return Exited("the process ended with 1")
 
 
+def still(step: Any) -> Outcome:
+    return Silent(1)
+
+
+def answers(probe: Answer | None, session: Answer) -> Answer:
+    """What came of both requests on one pipe."""
+    return lambda step: Answers(None if probe is None else probe(step), session(step))
+
+
 def spawned(step: Any) -> Outcome:
     return Spawned()
 
@@ -115,6 +127,7 @@ def failed(plan: Plan) -> NegotiationError:
 
 UNSUPPORTED = UNSUPPORTED_PROTOCOL_VERSION
 FUTURE = "2099-01-01"
+BOTH = Both(Discover(E), Initialize(D))
 TO_D, TO_C, TO_B, TO_A, TO_E = Initialize(D), Initialize(C), Initialize(B), Initialize(A), Discover(E)
 FAIL = "fail"
 
@@ -188,6 +201,59 @@ FAIL = "fail"
         pytest.param(
             DEFAULT, [silence, exits, spawned, told(D)],
             [TO_E, TO_D, Respawn(TO_D), TO_D, Ready(D, Method.INITIALIZE)], id="NEG-4 exit after the fallback",
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(None, told(C))], [TO_E, BOTH, Ready(C, Method.INITIALIZE)], id="NEG-4 ignores a probe"
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(error(METHOD_NOT_FOUND), told(D))], [TO_E, BOTH, Ready(D, Method.INITIALIZE)],
+            id="NEG-4 starts slowly",
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(noise, told(D))], [TO_E, BOTH, Ready(D, Method.INITIALIZE)], id="NEG-4 odd result, late"
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(found(E), error(METHOD_NOT_FOUND))], [TO_E, BOTH, Ready(E, Method.DISCOVER)],
+            id="NEG-5 starts slowly, without sessions",
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(found(E), silence)], [TO_E, BOTH, Ready(E, Method.DISCOVER)],
+            id="NEG-5 starts slowly, and ignores initialize",
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(found(E, D), told(D)), found(E, D)], [TO_E, BOTH, TO_E, Ready(E, Method.DISCOVER)],
+            id="NEG-5 serves both at once",
+        ),
+        *(
+            pytest.param(
+                DEFAULT, [still, answers(found(E, D), told(D)), refuses, spawned, found(E, D)],
+                [TO_E, BOTH, TO_E, Respawn(TO_E), TO_E, Ready(E, Method.DISCOVER)], id=f"NEG-5 serves one alone {number}",
+            )
+            for number, refuses in enumerate((error(METHOD_NOT_FOUND), error(UNSUPPORTED, D), silence, noise, exits))
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(found(E, D), told(D)), silence, spawned, silence],
+            [TO_E, BOTH, TO_E, Respawn(TO_E), TO_E, FAIL], id="NEG-5 started again once",
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(found(D, C), told(D))], [TO_E, BOTH, Ready(D, Method.INITIALIZE)],
+            id="NEG-2 starts slowly, and lists sessions alone",
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(error(UNSUPPORTED, D), told(D))], [TO_E, BOTH, Ready(D, Method.INITIALIZE)],
+            id="NEG-3 starts slowly, and refuses the revision",
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(error(UNSUPPORTED, FUTURE), error(-32600))], [TO_E, BOTH, FAIL], id="NEG-3 never both"
+        ),
+        pytest.param(
+            DEFAULT, [still, answers(None, error(UNSUPPORTED, E)), found(E)],
+            [TO_E, BOTH, TO_E, Ready(E, Method.DISCOVER)], id="NEG-5 answers initialize first",
+        ),
+        pytest.param(DEFAULT, [still, answers(None, error(-32603))], [TO_E, BOTH, FAIL], id="NEG-4 opens by neither"),
+        pytest.param(
+            DEFAULT, [still, answers(exits, exits), spawned, told(A)],
+            [TO_E, BOTH, Respawn(TO_D), TO_D, Ready(A, Method.INITIALIZE)], id="NEG-4 exit after both",
         ),
         pytest.param((E,), [error(METHOD_NOT_FOUND)], [TO_E, FAIL], id="NEG-12 pinned: no fallback from an error"),
         pytest.param((E,), [silence], [TO_E, FAIL], id="NEG-12 pinned: no fallback from silence"),
@@ -399,6 +465,7 @@ STATES: dict[str, Plan] = {
     "discover": start(DEFAULT),
     "initialize": start(ABCD),
     "fallback": advance(start(DEFAULT), silence(TO_E)),
+    "both": advance(start(DEFAULT), still(TO_E)),
     "respawn": advance(start(DEFAULT), exits(TO_E)),
     "ready": advance(start(DEFAULT), Discovered((E.version,))),
     "fail": advance(start((E,)), silence(TO_E)),
@@ -409,6 +476,8 @@ OUTCOMES: dict[type[Outcome], Answer] = {
     Refused: error(METHOD_NOT_FOUND),
     HttpRefused: status(404),
     InvalidReply: noise,
+    Silent: still,
+    Answers: answers(None, told(D)),
     Exited: exits,
     Spawned: spawned,
 }
@@ -418,8 +487,10 @@ MOVES: dict[type[Step], dict[type[Outcome], type[Step]]] = {
         Refused: Initialize,
         HttpRefused: Initialize,
         InvalidReply: Initialize,
+        Silent: Both,
         Exited: Respawn,
     },
+    Both: {Answers: Ready},
     Initialize: {
         Initialized: Ready,
         Refused: Fail,
@@ -461,6 +532,9 @@ picked = st.sampled_from(
         error(UNSUPPORTED, E, D, FUTURE),
         told(A),
         told(E),
+        answers(found(E, D), told(D)),
+        answers(error(UNSUPPORTED, E, D), error(METHOD_NOT_FOUND)),
+        answers(exits, exits),
         status(401),
         status(500),
     ]
@@ -487,6 +561,10 @@ def test_neg_13_whatever_happens_a_plan_ends_within_what_is_allowed(
                 assert not row.handshake
             case Initialize(revision=row):
                 assert row.handshake
+            case Both(probe=probed, session=session):
+                row = session.revision
+                assert row.handshake
+                assert probed.revision in allowed
             case Respawn(then=then):
                 row = then.revision
                 assert row.handshake is isinstance(then, Initialize)
@@ -496,7 +574,7 @@ def test_neg_13_whatever_happens_a_plan_ends_within_what_is_allowed(
                 break
         assert row in allowed
         outcome = answer(plan.step)
-        if type(outcome) not in MOVES[type(plan.step)]:
+        if type(outcome) not in MOVES[type(plan.step)] or (outcome == Silent(1) and not may_ask_both(plan)):
             continue
         after = advance(plan, outcome)
         moved += after.step is not plan.step

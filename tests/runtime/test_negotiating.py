@@ -13,6 +13,7 @@ import pytest
 import mcprev
 from api.authors import Everything, sample
 from api.wire import CLIENT_CAPABILITIES, INFO, VERSION, Error, HandServer, Json, Message, served
+from bridge.hands import Servers
 from core.fake_handler import RawPeer
 from engine.fakes import initialize, modern, notification, request
 from mcprev.errors import NegotiationError
@@ -167,7 +168,7 @@ def test_anything_else_leads_to_a_session_on_the_same_pipe(row: Revision, answer
 
 @req("NEG-4", "NEG-5")
 def test_silence_leads_to_a_session_whose_deadline_is_its_own(row: Revision) -> None:
-    """Longer than the probe's; and what comes too late for the probe changes nothing."""
+    """Longer than the probe's; and an error that comes late for the probe changes nothing."""
 
     async def main() -> None:
         if not row.handshake:
@@ -177,7 +178,7 @@ def test_silence_leads_to_a_session_whose_deadline_is_its_own(row: Revision) -> 
         slow = asyncio.Event()
 
         def opening(message: Message) -> None:
-            hand.send({"jsonrpc": "2.0", "id": late[0]["id"], "result": offering(LATEST)})
+            hand.send({"jsonrpc": "2.0", "id": late[0]["id"], "error": Error(-32601).wire})
             asyncio.get_running_loop().call_later(0.1, slow.set)
             asyncio.get_running_loop().call_later(0.1, hand.send, {
                 "jsonrpc": "2.0", "id": message["id"],
@@ -189,6 +190,49 @@ def test_silence_leads_to_a_session_whose_deadline_is_its_own(row: Revision) -> 
             assert client.revision == row.name
             assert slow.is_set()
             assert [method for method, _ in hand.openings] == ["server/discover", "initialize"]
+
+    run(main())
+
+
+@req("NEG-4", "NEG-5", "NEG-9", at=E)
+@pytest.mark.parametrize("beside", ["serves both", "refuses", "ignores", "ends"])
+def test_a_slow_server_that_has_taken_both_keeps_its_revision(beside: str) -> None:
+    """It is asked once more which it serves, and started again if that is the session alone."""
+    session = next(row for row in reversed(DEFAULT) if row.handshake)
+
+    class Slow(Dual):
+        """Reads nothing until there are two requests, as one that is still starting."""
+
+        def __init__(self) -> None:
+            super().__init__(
+                LATEST,
+                self.probed,
+                {"protocolVersion": session.version, "capabilities": {}, "serverInfo": INFO},
+            )
+
+        def probed(self, message: Message) -> Any:
+            if len(servers.made) > 1:
+                return offering(LATEST, session)
+            if not self.openings[1:]:
+                self.waiting = message
+                return None
+            if beside == "ends":
+                assert self._transport is not None
+                self._transport.close()
+            return {"serves both": offering(LATEST, session), "refuses": Error(-32600)}.get(beside)
+
+        def _take(self, message: Message) -> None:
+            if message.get("method") == "initialize":
+                self.send({"jsonrpc": "2.0", "id": self.waiting["id"], "result": offering(LATEST, session)})
+            super()._take(message)
+
+    servers = Servers(Slow)
+
+    async def main() -> None:
+        target: Any = servers
+        async with mcprev.connect(mcprev.memory(target), probe_timeout=0.02) as client:
+            assert client.revision == LATEST.name
+        assert len(servers.made) == (1 if beside == "serves both" else 2)
 
     run(main())
 

@@ -128,8 +128,8 @@ class connect:  # noqa: N801 - called like a function
         - `prior` is an earlier result of `server/discover` of this server, and `era` the `client.spoken.era` of an
           earlier connection. Either saves a request.
         - `timeout` is the maximum time without a response or progress (60 by default), `total_timeout` that of a whole
-          call (600); None: no maximum. `probe_timeout` is that of the response to `server/discover` (10), beside which a
-          server is also asked by `initialize` after 1 s; `open_timeout` that of the response to `initialize` (60).
+          call (600); None: no maximum. `probe_timeout` is that of the response to `server/discover` (10), behind which
+          `initialize` is sent after 1 s; `open_timeout` that of the response to `initialize` (60).
         - `restart` is a `mcprev.ReconnectPolicy` for lost connections. True: that of the target, `ReconnectPolicy()`
           for `stdio` and `http`. False: a lost connection is not opened again. A call in progress fails when the
           connection is lost; it is not repeated, because a new server process has no state.

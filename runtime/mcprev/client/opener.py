@@ -32,9 +32,20 @@ from mcprev.protocol.negotiation import machine, steps
 from mcprev.protocol.tap import Tap
 from mcprev.revisions import LATEST, Era, HttpShape, Revision
 
+BEHIND: Final = 1.0
+"""Seconds that a probe and an `initialize` behind it have for their responses, once the other one has its own."""
 LAST_WORDS: Final = 0.5
 """Seconds to wait until the other calls of an expired session have failed by themselves."""
 logger: Final = logging.getLogger("mcprev.client")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What came of a request of the negotiation."""
+
+    outcome: steps.Outcome
+    error: McpError | None = None
+    result: dict[str, Json] = field(default_factory=dict[str, Json])
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +63,12 @@ class Opener:
     tap: Tap | None = None
     _connection: Connection | None = None
     _closing: asyncio.Task[None] | None = None
-    _result: dict[str, Json] = field(default_factory=dict[str, Json])
+    _results: dict[steps.Method, dict[str, Json]] = field(default_factory=dict[steps.Method, dict[str, Json]])
+    """The last result of each method of the negotiation."""
+    _probe: asyncio.Task[_Asked] | None = None
+    """A probe that has no response yet, behind which `initialize` is sent."""
+    _soon: float = 0
+    """Seconds after which `initialize` is sent behind a probe, on a pipe."""
     _error: McpError | None = None
     """The error of the last step."""
     _may_be_old: bool = False
@@ -63,23 +79,29 @@ class Opener:
         await self.target.close()
 
     async def open(
-        self, era: Era | None, prior: dict[str, Json] | None, prefer: Revision | None = None
+        self,
+        era: Era | None,
+        prior: dict[str, Json] | None,
+        prefer: Revision | None = None,
+        soon: float | None = None,
     ) -> OpenedConnection:
-        """Negotiate over a new connection. `prior` is a known result of `server/discover`, `era` the known era, and
-        `prefer` the revision to ask for first if it has a handshake.
+        """Negotiate over a new connection. `prior` is a known result of `server/discover`, `era` the known era,
+        `prefer` the revision to ask for first if it has a handshake, and `soon` the time after which `initialize`
+        follows an unanswered probe on the same pipe; None: that of a probe.
         """
-        self._connection, self._result, self._error = None, {}, None
+        self._connection, self._error = None, None
+        self._results = {}
+        self._soon = min(self._probe_timeout, soon or self._probe_timeout)
         try:
             plan = self.plan(era, prior, prefer)
-            self._may_be_old = (era or (self.known and self.known.era)) is not Era.STATELESS and bool(
-                plan.legacy
-            )
+            self._may_be_old = plan.may_be_old
             plan = await self._run(plan)
             discovery = self._settle(plan, prior)
         except BaseException:
             await self._close()
             raise
-        return OpenedConnection(self.connection, plan, discovery, self._result)
+        assert isinstance(plan.step, steps.Ready)
+        return OpenedConnection(self.connection, plan, discovery, self._results.get(plan.step.method, {}))
 
     async def reopen(self, lost: OpenedConnection) -> OpenedConnection:
         """Replace a lost connection; the era of the server is known."""
@@ -162,7 +184,7 @@ class Opener:
             logger.debug("negotiating: %s", plan.step)
             if isinstance(plan.step, steps.Fail):
                 raise self._failure(plan, plan.step)
-            plan = machine.advance(plan, await self._carry_out(plan.step))
+            plan = machine.advance(plan, await self._carry_out(plan, plan.step))
         self.learn(plan)
         return plan
 
@@ -182,7 +204,9 @@ class Opener:
             step.error.__cause__, step.error.__context__ = None, error
         return step.error
 
-    async def _carry_out(self, step: steps.Discover | steps.Initialize | steps.Respawn) -> steps.Outcome:
+    async def _carry_out(
+        self, plan: steps.Plan, step: steps.Opening | steps.Both | steps.Respawn
+    ) -> steps.Outcome:
         if isinstance(step, steps.Respawn):
             try:
                 await self._spawn(step.shape)
@@ -193,38 +217,85 @@ class Opener:
                 self._error = error
                 return steps.Exited(str(error))
             return steps.Spawned()
-        self._error = None
+        if isinstance(step, steps.Both):
+            return await self._ask_both(step)
+        if isinstance(step, steps.Initialize):
+            return self._take(step, await self._ask(step, self._open_timeout))
+        if machine.may_ask_both(plan):
+            return await self._probe_soon(step)
+        # A process that has responded before, and is started again, takes its time again.
+        bound = self._open_timeout if plan.both_taken and plan.respawned else self._probe_timeout
+        return self._take(step, await self._ask(step, bound))
+
+    def _take(self, step: steps.Opening, asked: _Asked) -> steps.Outcome:
+        """Keep what came of a step, and return the outcome."""
+        self._error = asked.error
+        method = steps.Method.DISCOVER if isinstance(step, steps.Discover) else steps.Method.INITIALIZE
+        self._results[method] = asked.result
+        return asked.outcome
+
+    async def _probe_soon(self, step: steps.Discover) -> steps.Outcome:
+        """Send a probe; if it has no response soon, it stays open, and `initialize` may follow."""
+        self._probe = asyncio.create_task(self._ask(step, self._soon + self._open_timeout))
+        try:
+            done, _ = await asyncio.wait({self._probe}, timeout=self._soon)
+        except BaseException:
+            self._probe.cancel()
+            raise
+        return self._take(step, self._probe.result()) if done else steps.Silent(self._soon)
+
+    async def _ask_both(self, step: steps.Both) -> steps.Answers:
+        """Send `initialize` behind a probe without a response, and wait for what shows the era of the server.
+
+        The response to `initialize` does. One that shows the other era, or an error, leaves the other request a moment.
+        """
+        probe, self._probe = self._probe, None
+        assert probe is not None
+        session = asyncio.create_task(self._ask(step.session, self._open_timeout))
+        asking = {probe, session}
+        try:
+            await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            if probe.done() and not machine.shows_stateless(probe.result().outcome):
+                await asyncio.wait({session})
+            elif probe.done() or not isinstance(session.result().outcome, steps.Initialized):
+                await asyncio.wait(asking, timeout=BEHIND)
+        finally:
+            ended = {task for task in asking if not task.done()}
+            for task in ended:
+                task.cancel()
+        late = self._take(step.probe, probe.result()) if probe not in ended else None
+        if session in ended:
+            return steps.Answers(late, steps.InvalidReply(f"no response within {BEHIND:g} s of the other"))
+        return steps.Answers(late, self._take(step.session, session.result()))
+
+    async def _ask(self, step: steps.Opening, bound: float) -> _Asked:
+        """Send a request of the negotiation and return what came of it."""
         now, protocol = self.connection.now(), self.protocol
         try:
             if isinstance(step, steps.Discover):
-                bound = self._probe_timeout
                 protocol.stateless.use(step.revision)
                 call = protocol.stateless.call(
                     "server/discover", None, now, idle=bound, total=bound, unchecked=True
                 )
             else:
-                call = protocol.session.initialize(step.revision, now, timeout=self._open_timeout)
-            self._result = await self.connection.wait(call)
+                call = protocol.session.initialize(step.revision, now, timeout=bound)
+            result = await self.connection.wait(call)
         except RpcError as error:
-            self._error = error
-            return steps.Refused(error, error.http_status)
+            return _Asked(steps.Refused(error, error.http_status), error)
         except HttpStatusError as error:
-            self._error = error
-            return steps.HttpRefused(error.status, error.body)
+            return _Asked(steps.HttpRefused(error.status, error.body), error)
         except RequestTimeout as error:
-            return steps.InvalidReply(f"no response within {error.elapsed:g} s")
+            return _Asked(steps.InvalidReply(f"no response within {error.elapsed:g} s"))
         except RemoteProtocolError as error:
-            return steps.InvalidReply(str(error))
+            return _Asked(steps.InvalidReply(str(error)))
         except (ConnectionLost, LocalProtocolError) as error:
             if isinstance(step, steps.Discover) and self._only_broke(error):
                 # Some servers do not respond to an unknown method.
-                self._error = error
-                return steps.InvalidReply(str(error))
+                return _Asked(steps.InvalidReply(str(error)), error)
             closed = self.connection.error if isinstance(error, LocalProtocolError) else None
-            self._error = closed or error
-            return steps.Exited(str(self.connection.error or error))
+            return _Asked(steps.Exited(str(self.connection.error or error)), closed or error)
         read = steps.discovered if isinstance(step, steps.Discover) else steps.initialized
-        return read(self._result)
+        return _Asked(read(result), result=result)
 
     def _only_broke(self, error: ConnectionLost | LocalProtocolError) -> bool:
         """Return whether a server took a request and then closed its stream or its HTTP connection: others can be opened."""
@@ -237,7 +308,7 @@ class Opener:
         """Switch to the negotiated revision; return the server's DiscoverResult at the latest revision."""
         ready = plan.step
         assert isinstance(ready, steps.Ready)
-        revision, result = ready.revision, self._result
+        revision, result = ready.revision, self._results.get(ready.method, {})
         try:
             if ready.method is steps.Method.INITIALIZE:
                 found = initialize_to_discover(result, from_=revision.name)

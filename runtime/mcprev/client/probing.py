@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mcprev.client.session import OpenedConnection
 from mcprev.errors import Json, McpError
 from mcprev.protocol.negotiation import machine
-from mcprev.protocol.negotiation.steps import Discover
+from mcprev.protocol.negotiation.steps import Discover, Plan
 from mcprev.revisions import Era, Revision
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SOON: Final = 1.0
 """Seconds after which a server that has not answered the probe is also asked by `initialize`."""
+AGAIN: Final = 10.0
+"""Seconds after which a process that has answered neither is started once more, for `initialize` alone."""
 _SPARED: Final = "To spare the wait, use mode='legacy' (in the command: --as and the name of its revision)"
 _logger: Final = logging.getLogger("mcprev.client.probing")
 
@@ -36,19 +38,22 @@ async def open_soon(
 ) -> tuple[Opener, OpenedConnection]:
     """Return an open connection, and what has opened it. Raises the error of a server that cannot be reached.
 
-    If the era has to be probed and that takes long, a second connection begins with `initialize`. The first one that is
-    open is used; the other one is closed by a task that `end_later` gets. `Opener.open` describes the rest.
+    If the era has to be probed and that takes long, `initialize` is sent too: at a URL over a second connection, else over
+    the same pipe, and over a second one if a long time brings no response to either. The first connection that is open is
+    used; the other one is closed by a task that `end_later` gets. `Opener.open` describes the rest.
     """
     first = new_opener()
     plan = first.plan(era, prior, prefer)
     if era is not None or first.known is not None or not isinstance(plan.step, Discover):
         return first, await first.open(era, prior, prefer)
-    opening = {asyncio.create_task(first.open(era, prior, prefer)): first}
+    opening = {asyncio.create_task(first.open(era, prior, prefer, SOON)): first}
     used: asyncio.Task[OpenedConnection] | None = None
     try:
         done, _ = await asyncio.wait(opening, timeout=SOON)
         if not done:
-            _logger.info("%s", _waited_for(first, bool(plan.legacy)))
+            _logger.info("%s", _waited_for(first, plan))
+        if not done and plan.probe.process:
+            done, _ = await asyncio.wait(opening, timeout=AGAIN - SOON)
         if not done and plan.legacy:
             second = new_opener()
             opening[asyncio.create_task(second.open(Era.HANDSHAKE, None, prefer))] = second
@@ -57,6 +62,7 @@ async def open_soon(
         if opener is not first:
             opened = replace(opened, plan=machine.without_answer(opened.plan, SOON))
             opener.learn(opened.plan)
+        if machine.ignores_probes(opened.plan):
             _logger.warning("%s", _asked_in_vain(first))
         return opener, opened
     finally:
@@ -66,12 +72,13 @@ async def open_soon(
                 end_later(asyncio.create_task(_end(task, opener)))
 
 
-def _waited_for(opener: Opener, falls_back: bool) -> str:  # noqa: FBT001 - says what is done about it
+def _waited_for(opener: Opener, plan: Plan) -> str:
     """Return what a client waits for."""
     text = f"{opener.target!r} has not responded to 'server/discover' for {SOON:g} s"
-    if not falls_back:
+    if not plan.legacy:
         return f"{text}; it is waited for, because no allowed revision has `initialize`"
-    return f"{text}, so it is asked by `initialize` too, over a second connection. {_SPARED}"
+    where = "" if plan.probe.process else ", over a second connection"
+    return f"{text}, so it is asked by `initialize` too{where}. {_SPARED}"
 
 
 def _asked_in_vain(opener: Opener) -> str:

@@ -7,7 +7,8 @@ outcomes.
 
 Over HTTP the first POST is a request of the stateless era. An error that only servers of that era send stays in it. Any
 other refusal leads to `initialize`; if that is refused with a 4xx status, a GET tries to open the HTTP+SSE transport
-(NEG-6). Statuses that do not depend on the era end the negotiation: authentication, overload and gateway errors.
+(NEG-6). Statuses that do not depend on the era end the negotiation: authentication, overload and gateway errors. A
+gateway in front of a server that hangs up at a probe, or ignores it, says 502 or 504: `initialize` is tried too.
 
 Decisions where the requirements are silent or disagree:
 
@@ -29,6 +30,8 @@ from typing import Any, Final
 from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, NegotiationError
 from mcprev.protocol.negotiation.steps import (
     STDIO,
+    Answers,
+    Both,
     Discover,
     Discovered,
     Exited,
@@ -45,8 +48,10 @@ from mcprev.protocol.negotiation.steps import (
     Ready,
     Refused,
     Respawn,
+    Silent,
     Spawned,
     Step,
+    describe_outcome,
     describe_step,
     listed,
     strings,
@@ -57,6 +62,8 @@ from mcprev.revisions import ALL, Era, HttpShape, Revision, by_version, place
 STUCK: Final = "the server could not be initialized"
 ERA_NEUTRAL: Final = frozenset({401, 403, 407, 408, 425, 429, 502, 503, 504})
 """Statuses that do not depend on the era: authentication, overload and gateway errors."""  # NEG-6
+GATEWAY: Final = frozenset({502, 504})
+"""What a gateway makes of a server that hangs up or says nothing, as servers with sessions may do at a probe."""
 
 
 def start(
@@ -78,6 +85,7 @@ def start(
     if not allowed:
         raise ValueError("`revisions` must contain at least one revision")
     plan = Plan(allowed, first_step(allowed), probe)
+    plan = replace(plan, may_be_old=era is not Era.STATELESS and bool(plan.legacy))
     found = mutual(prior, allowed) if prior is not None else None
     if prior is not None and found is not None:
         plan = replace(plan, theirs=tuple(prior), evidence=(f"known from before: {listed(prior)}",))
@@ -99,10 +107,18 @@ def start(
 
 def advance(plan: Plan, outcome: Outcome) -> Plan:
     """Return the plan after the outcome of its step, with the next step in `step`."""
-    plan = replace(plan, evidence=(*plan.evidence, describe_step(plan.step, outcome)))
+    plan = replace(plan, evidence=(*plan.evidence, *describe_outcome(plan.step, outcome)))
     if isinstance(outcome, Refused | HttpRefused) and _tells_nothing(plan, outcome):
         return fail(plan, outcome, f"the server did not state its revisions: HTTP {outcome.status}")
+    if isinstance(outcome, Refused | HttpRefused) and outcome.status in GATEWAY:
+        plan = replace(plan, may_pass=True)
     return _RULES[type(plan.step), type(outcome)](plan, outcome)
+
+
+def ignores_probes(plan: Plan) -> bool:
+    """Return whether a server that is reached has responded to `initialize` alone, with a probe unanswered before it."""
+    by_session = isinstance(plan.step, Ready) and plan.step.method is Method.INITIALIZE
+    return by_session and plan.silent and not plan.respawned
 
 
 # -- rules of every transport ----------------------------------------------------------------------------
@@ -121,6 +137,8 @@ def select_mutual(plan: Plan, outcome: Discovered) -> Plan:
 
 def probe_refused(plan: Plan, outcome: Refused) -> Plan:
     """Handle an error of a probe."""  # NEG-3 and MOD-10 for codes of the stateless era, NEG-4 for others
+    if plan.both_taken:
+        return start_stateless(plan, outcome)
     supported = strings(outcome.error.data, "supported")
     plan = add_versions(plan, supported)
     if outcome.error.code not in plan.probe.modern_errors:
@@ -138,8 +156,18 @@ def probe_refused(plan: Plan, outcome: Refused) -> Plan:
     )
 
 
+def start_stateless(plan: Plan, outcome: Outcome) -> Plan:
+    """Start a server again, once, that has taken a session and serves no stateless requests beside it."""  # NEG-5
+    if plan.respawned:
+        return fail(plan, outcome, "every step of the negotiation failed")
+    assert isinstance(plan.step, Discover)
+    return replace(plan, step=Respawn(plan.step), respawned=True)
+
+
 def fall_back(plan: Plan, outcome: Outcome) -> Plan:
     """Try `initialize`: after any other response to a probe the server may be of the handshake era."""  # NEG-4
+    if plan.both_taken:
+        return start_stateless(plan, outcome)
     if not plan.legacy:
         return fail(plan, outcome, "the server speaks none of the allowed revisions")
     return send_step_once(plan, outcome, Initialize(plan.legacy[-1]))
@@ -150,12 +178,51 @@ def probe_unanswered(plan: Plan, outcome: InvalidReply) -> Plan:
     return fall_back(replace(plan, unanswered=True), outcome)
 
 
+def may_ask_both(plan: Plan) -> bool:
+    """Return whether `initialize` may follow the first probe of a pipe before that has a response."""  # NEG-4, NEG-5
+    return plan.probe.process and bool(plan.legacy) and plan.asked == (plan.step,)
+
+
+def shows_stateless(outcome: Outcome) -> bool:
+    """Return whether the response to a probe on a pipe is one of a server of the stateless era."""  # NEG-3
+    refused = isinstance(outcome, Refused) and outcome.error.code in STDIO.modern_errors
+    return refused or isinstance(outcome, Discovered)
+
+
+def ask_both(plan: Plan, outcome: Silent) -> Plan:  # noqa: ARG001 - a rule
+    """Send `initialize` behind a probe that has no response yet. The server reads one after the other when it reads."""
+    assert isinstance(plan.step, Discover)
+    session = Initialize(plan.legacy[-1])
+    return replace(
+        plan, step=Both(plan.step, session), asked=(*plan.asked, session), unanswered=True, silent=True
+    )
+
+
+def both_answered(plan: Plan, outcome: Answers) -> Plan:
+    """Go on by the response that shows the era: to the probe if that is one of the stateless era, else to `initialize`.
+
+    A server that has taken both is asked once more whether it serves stateless requests beside the session.
+    """
+    both, late, session = plan.step, outcome.probe, outcome.session
+    assert isinstance(both, Both)
+    if isinstance(session, Exited):
+        return exited(replace(plan, step=both.session), session)
+    if late is None or not shows_stateless(late):
+        plan = replace(plan, step=both.session, unanswered=late is None, silent=late is None)
+        return _RULES[Initialize, type(session)](plan, session)
+    found = mutual(late.supported, plan.allowed) if isinstance(late, Discovered) else None
+    if not isinstance(session, Initialized):
+        return _RULES[Discover, type(late)](replace(plan, step=both.probe), late)
+    if found is None or found.handshake:
+        return accept_version(replace(plan, step=both.session), session)
+    return send_step(replace(plan, probed_again=True, both_taken=True), Discover(found))
+
+
 def without_answer(plan: Plan, seconds: float) -> Plan:
     """Return a plan that began with `initialize` because the server had not responded to a probe for some seconds."""
     first = first_step(plan.allowed)
-    outcome = InvalidReply(f"no response within {seconds:g} s, so asked by `initialize` too")
-    evidence = (describe_step(first, outcome), *plan.evidence)
-    return replace(plan, asked=(first, *plan.asked), evidence=evidence, unanswered=True)
+    evidence = (describe_step(first, Silent(seconds)), *plan.evidence)
+    return replace(plan, asked=(first, *plan.asked), evidence=evidence, unanswered=True, silent=True)
 
 
 def accept_version(plan: Plan, outcome: Initialized) -> Plan:
@@ -214,6 +281,8 @@ def exited(plan: Plan, outcome: Exited) -> Plan:
         return fail(plan, outcome, "the server could not be reached")
     if plan.respawned or not probed or not plan.legacy:
         return fail(plan, outcome, "the server process ended")
+    if isinstance(plan.step, Discover) and plan.both_taken:
+        return start_stateless(plan, outcome)
     then = plan.step if isinstance(plan.step, Initialize) else Initialize(plan.legacy[-1])
     return replace(plan, step=Respawn(then), respawned=True, unanswered=True)
 
@@ -287,6 +356,8 @@ def _try_sse(plan: Plan) -> Plan:
 
 def _tells_nothing(plan: Plan, outcome: Refused | HttpRefused) -> bool:
     """Return whether an error is unrelated to the era of the server."""
+    if isinstance(plan.step, Discover) and outcome.status in GATEWAY and plan.may_be_old:
+        return False
     if isinstance(plan.step, Discover) and isinstance(outcome, Refused):
         return not depends_on_era(outcome.status) and outcome.error.code not in plan.probe.modern_errors
     return not depends_on_era(outcome.status)
@@ -338,7 +409,9 @@ _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Pl
     (Discover, Refused): probe_refused,
     (Discover, HttpRefused): fall_back,
     (Discover, InvalidReply): probe_unanswered,
+    (Discover, Silent): ask_both,
     (Discover, Exited): exited,
+    (Both, Answers): both_answered,
     (Initialize, Initialized): accept_version,
     (Initialize, Refused): initialize_rpc_error,
     (Initialize, HttpRefused): initialize_http_error,

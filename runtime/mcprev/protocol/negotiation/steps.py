@@ -49,6 +49,14 @@ class Initialize:
 
 
 @dataclass(frozen=True, slots=True)
+class Both:
+    """Send `initialize` behind a probe that has no response yet, and wait for the responses to both."""  # NEG-4, NEG-5
+
+    probe: Discover
+    session: Initialize
+
+
+@dataclass(frozen=True, slots=True)
 class Respawn:
     """Close the connection and its process, open another, then report `Spawned`."""
 
@@ -83,7 +91,7 @@ class Fail:
 
 
 Opening: TypeAlias = Discover | Initialize
-Step: TypeAlias = Discover | Initialize | Respawn | Ready | Fail
+Step: TypeAlias = Discover | Initialize | Both | Respawn | Ready | Fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,21 @@ class InvalidReply:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """A probe has no response yet, and the connection is open: the server starts, or ignores what it does not know."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What came of `Both`: of the probe, None if it still has no response, and of `initialize`."""
+
+    probe: Outcome | None
+    session: Outcome
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """The process exited or could not be started; `why` gives the reason and its stderr."""
 
@@ -137,7 +160,9 @@ class Spawned:
     """A new connection is open."""
 
 
-Outcome: TypeAlias = Discovered | Initialized | Refused | HttpRefused | InvalidReply | Exited | Spawned
+Outcome: TypeAlias = (
+    Discovered | Initialized | Refused | HttpRefused | InvalidReply | Silent | Answers | Exited | Spawned
+)
 
 
 def discovered(result: Json) -> Discovered | InvalidReply:
@@ -185,6 +210,8 @@ class Plan:
     """The history, one line for each outcome."""
     asked: tuple[Opening, ...] = ()
     """The steps that were sent; each once, except for one more probe."""
+    may_be_old: bool = True
+    """Whether the server may have sessions: it is asked by `initialize` if a probe only breaks the connection."""
     respawned: bool = False
     """Whether the one restart after an exit is used up."""  # NEG-4
     probed_again: bool = False
@@ -193,7 +220,13 @@ class Plan:
     tried_old: bool = False
     """Whether the HTTP+SSE transport was tried."""  # NEG-6
     unanswered: bool = False
-    """Whether the server did not respond to the probe, which cost time or a process: worth to be remembered."""
+    """Whether the server did not respond to the probe in time, which cost time or a process: worth to be remembered."""
+    may_pass: bool = False
+    """Whether a gateway refused the probe, which it may not do the next time: nothing to be remembered."""
+    silent: bool = False
+    """Whether `initialize` was sent because the probe had no response, and had the first response."""
+    both_taken: bool = False
+    """Whether the server has taken a late probe and an `initialize` behind it, so that it is asked which era it serves."""
 
     @property
     def legacy(self) -> tuple[Revision, ...]:
@@ -218,6 +251,15 @@ def short(text: str) -> str:
     return one_line(text[:MAX_TEXT])
 
 
+def describe_outcome(step: Step, outcome: Outcome) -> tuple[str, ...]:
+    """Describe the outcome of a step: in one line, or in one for each response."""
+    if isinstance(outcome, Answers):
+        assert isinstance(step, Both)
+        probe = () if outcome.probe is None else (describe_step(step.probe, outcome.probe),)
+        return *probe, describe_step(step.session, outcome.session)
+    return (describe_step(step, outcome),)
+
+
 def describe_step(step: Step, outcome: Outcome) -> str:
     """Describe the outcome of a step in one line."""
     match outcome:
@@ -233,9 +275,11 @@ def describe_step(step: Step, outcome: Outcome) -> str:
                 what += f", HTTP {outcome.status}"
         case InvalidReply(why=why):
             what = why
+        case Silent(seconds=seconds):
+            what = f"no response within {seconds:g} s, so asked by `initialize` too"
         case Exited(why=why):
             return why
-        case Spawned():
+        case Spawned() | Answers():
             return "connected again"
     if isinstance(step, Respawn):
         return f"opening a new connection: {what}" if step.shape is None else f"GET for {step.shape}: {what}"

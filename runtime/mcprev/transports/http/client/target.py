@@ -121,8 +121,8 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         return VERDICTS.get(self.url)
 
     def learn(self, plan: Plan, /) -> None:
-        """Remember a probe result, unless the user fixed the revision."""
-        if any(isinstance(step, Discover) for step in plan.asked):
+        """Remember a probe result, unless the user fixed the revision, or a gateway may answer otherwise the next time."""
+        if not plan.may_pass and any(isinstance(step, Discover) for step in plan.asked):
             VERDICTS.keep(self.url, plan)
 
     async def close(self) -> None:
