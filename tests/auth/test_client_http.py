@@ -18,7 +18,7 @@ from lanes import turns
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.client.connection import GRACE
 from named import NAMES as SPOKEN
-from raw_server import Exchange, Raw, text
+from raw_server import Exchange, Mcp, Raw, text
 from requirements import A, B, D, E, req
 from running import pass_time, run, until
 
@@ -901,6 +901,53 @@ def test_no_clock_runs_while_somebody_logs_in(row: Revision) -> None:
                 pass_time(2 * BOUND)
                 with pytest.raises(mcprev.RequestTimeout):
                     await call
+
+    run(main(), limit=20 * BOUND)
+
+
+@req("AUTH-22")
+@pytest.mark.parametrize("at_page", [1, 2])
+def test_nor_does_it_run_for_a_list(row: Revision, at_page: int) -> None:
+    """The time for all pages is that of the server; what is left of it after the login is counted."""
+
+    async def main() -> None:
+        async with world(row, {}) as at:
+            clients: list[mcprev.Client] = []
+            asked = 0
+
+            async def slow(url: str) -> str:
+                return await later(at, url, clients)
+
+            async def pages(exchange: Exchange) -> None:
+                nonlocal asked
+                asked += 1
+                if asked == 1 and at_page == 2:
+                    at.good.clear()
+                if asked == 3:
+                    await exchange.gone.wait()
+                found = {"tools": [{"name": f"t{asked}", "inputSchema": {"type": "object"}}]}
+                assert isinstance(at.speaks, Mcp)
+                await exchange.result(at.speaks.complete({**found, "nextCursor": f"c{asked}"}))
+
+            at.speaks.replies["tools/list"] = pages
+            auth = mcprev.OAuth(redirect_uri=CALLBACK, open=slow)
+            async with connect(at, auth, probe_timeout=BOUND, open_timeout=BOUND) as client:
+                clients.append(client)
+                if at_page == 1:
+                    at.good.clear()
+                found: list[str] = []
+
+                async def read() -> None:
+                    async for tool in client.tools(timeout=None, total_timeout=BOUND, fresh=True):
+                        found.append(tool.name)  # noqa: PERF401 - what came before the end
+
+                reading = asyncio.create_task(read())
+                await until(lambda: asked == 3)
+                assert found == ["t1", "t2"]
+                assert len(at.pages) == 2
+                pass_time(BOUND)
+                with pytest.raises(mcprev.RequestTimeout, match="total timeout"):
+                    await reading
 
     run(main(), limit=20 * BOUND)
 

@@ -86,7 +86,7 @@ async def follow_to_end(
     state = task_of(result, revision)
     params: JsonObject = {"taskId": state["taskId"]} | ({} if meta is None else {"_meta": meta})
     try:
-        async with asyncio.timeout(total):
+        async with upstream.connection.pauses.bound(total):
             if revision.tasks is TaskSupport.CORE:
                 found = await upstream.call(tasks.RESULT, params, total=total, caller=caller)
                 return unrelated(found)

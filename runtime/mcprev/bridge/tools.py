@@ -109,7 +109,10 @@ async def _listed(upstream: Upstream, meta: JsonObject | None, total: float) -> 
         return upstream.call(TOOL_LIST, params or None, total=total)
 
     try:
-        async with aclosing(read_pages(TOOL_LIST, fetch, ListBudget.take, seconds=total)) as pages:
+        clock = upstream.connection.pauses
+        async with aclosing(
+            read_pages(TOOL_LIST, fetch, ListBudget.take, seconds=total, clock=clock)
+        ) as pages:
             async for page in pages:
                 found |= {
                     tool.schemas.name: tool for tool in map(_tool, as_list(page.get("tools")) or ()) if tool

@@ -6,7 +6,6 @@ escaped, so that it cannot move the cursor or break a row.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator
@@ -177,19 +176,18 @@ def _describe(client: Client) -> dict[str, Any]:
 
 async def _list(client: Client, name: str, seconds: float, errors: dict[str, str]) -> list[dict[str, Any]]:
     """Return all entries of one list. Errors end only this list, unless the connection is lost."""
-    from mcprev.errors import ConnectionLost, McpError, MethodNotFound
+    from mcprev.errors import ConnectionLost, McpError, MethodNotFound, RequestTimeout
 
-    pages: AsyncIterator[Any] = getattr(client, name)()
+    # The timeout covers all pages, so that a server cannot send pages forever.
+    pages: AsyncIterator[Any] = getattr(client, name)(total_timeout=seconds)
     found: list[dict[str, Any]] = []
     try:
-        # The timeout covers all pages, so that a server cannot send pages forever.
-        async with asyncio.timeout(seconds):
-            async for item in pages:
-                found.append(item.to_wire())  # noqa: PERF401 - what came before an error is kept
+        async for item in pages:
+            found.append(item.to_wire())  # noqa: PERF401 - what came before an error is kept
     except ConnectionLost:
         raise
-    except TimeoutError:
-        errors[name] = f"not complete within {seconds:g} s"
+    except RequestTimeout as error:
+        errors[name] = f"not complete within {seconds:g} s" if error.kind == "total" else str(error)
     except MethodNotFound as error:
         # Templates have no capability of their own: many servers with resources lack the method.
         if name != "resource_templates":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -57,13 +56,12 @@ class ListedEntries:
 
 async def listed_entries(client: Client, name: str, seconds: float) -> ListedEntries:
     """Return the valid entries of a list of a server, and the others, of which the client warns."""
-    pages: AsyncIterator[Any] = getattr(client, name)()
+    pages: AsyncIterator[Any] = getattr(client, name)(total_timeout=seconds)
     found: list[Any] = []
     unread = False
     try:
-        async with asyncio.timeout(seconds):
-            async for entry in pages:
-                found.append(entry)  # noqa: PERF401 - what came before an error is kept
+        async for entry in pages:
+            found.append(entry)  # noqa: PERF401 - what came before an error is kept
     except ListTooLong as error:
         echo_lines(clean(f"Warning: {error}; what comes after it is not read"), err=True)
         unread = True

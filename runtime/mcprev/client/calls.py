@@ -7,7 +7,6 @@ each Python call counts here.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,6 +23,7 @@ from mcprev.convert.rules import NotRepresentable, without
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.lists import LISTS
 from mcprev.core.method_binding import reader
+from mcprev.core.pauses import Clock
 from mcprev.core.tool_schemas import CALL
 from mcprev.core.valid_entries import InvalidEntry, valid_page
 from mcprev.errors import Json, LocalProtocolError, RequestTimeout
@@ -148,17 +148,16 @@ def listener(options: Options, callbacks: CallbackQueue) -> Callable[[str, Mappi
 
 
 @asynccontextmanager
-async def until(end: float | None, what: str) -> AsyncGenerator[None, None]:
-    """Limit a block to the loop time `end`. Raises `RequestTimeout`, whose text begins with `what`."""
-    time = asyncio.get_running_loop().time
-    began, bound = time(), asyncio.timeout_at(end)
+async def until(end: float | None, what: str, clock: Clock) -> AsyncGenerator[None, None]:
+    """Limit a block to the time `end` of a clock. Raises `RequestTimeout`, whose text begins with `what`."""
+    began, bound = clock.now(), None
     try:
-        async with bound:
+        async with clock.bound(None if end is None else end - began) as bound:
             yield
     except TimeoutError:
-        if not bound.expired():
+        if bound is None or not bound.expired():
             raise  # the block raised it
-        elapsed = time() - began
+        elapsed = clock.now() - began
         text = f"{what} within {elapsed:.3g} s"
         raise RequestTimeout(text, elapsed=elapsed, kind="total") from None
 

@@ -237,7 +237,8 @@ class Client(Methods):
             return self.call(method, page_params(cursor), **options)
 
         seconds = self.session.total_timeout(options)
-        async with aclosing(read_pages(method, fetch, take, seconds=seconds)) as pages:
+        clock = self.session.clock
+        async with aclosing(read_pages(method, fetch, take, seconds=seconds, clock=clock)) as pages:
             async for page in pages:
                 for entry in getattr(page, member):
                     yield entry
@@ -298,8 +299,8 @@ class Client(Methods):
 
         Raises what `InputAnswerer` raises, and `RequestTimeout` if the handler takes longer.
         """  # TIME-1
-        answer = self.session.answer_input
-        async with until(end, f"total timeout: the input that '{method}' asked for was not there"):
+        answer, clock = self.session.answer_input, self.session.clock
+        async with until(end, f"total timeout: the input that '{method}' asked for was not there", clock):
             answers = {key: await answer(request) for key, request in requests.items()}
             if not requests:
                 # The server only asks for a retry; wait before it (MRTR-6).

@@ -28,6 +28,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.keepalive import keep_pinging
 from mcprev.core.limits import LINGER
 from mcprev.core.method_binding import Stub
+from mcprev.core.pauses import Pauses
 from mcprev.core.reconnect_policy import SOON, ReconnectPolicy
 from mcprev.core.valid_entries import InvalidEntries
 from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RpcError, SessionExpired, one_line
@@ -146,7 +147,7 @@ class ClientSession:
         *,
         raw: bool = False,
     ) -> dict[str, Json]:
-        """Send a request and return its result, both in the latest revision unless `raw`; `end` is its deadline.
+        """Send a request and return its result, both in the latest revision unless `raw`; `end` is its deadline by `clock`.
 
         The callbacks of messages that came before the result are called before it is returned, see `CallbackQueue`.
         A lost connection is replaced first. The request is sent once more if the session expired, and once
@@ -204,7 +205,7 @@ class ClientSession:
             params,
             now,
             idle=idle,
-            total=None if end is None else max(end - now, 0.0),
+            total=None if end is None else max(end + connection.pauses.total - now, 0.0),
             # A server reports progress, which restarts the timeout, only of requests with a token.
             progress=idle is not None or "progress" in options,
             unchecked=True,
@@ -216,14 +217,24 @@ class ClientSession:
         self.connection.process_events()
 
     def deadline(self, options: Options) -> float | None:
-        """Return the time at which a call with these options ends; None for a call without a total timeout.
+        """Return the time of `clock` at which a call with these options ends; None for a call without a total timeout.
 
         Raises `TypeError` for an option that there is not.
         """
         if options and not options.keys() <= KNOWN:
             raise unknown_option(options)
         total = options.get("total_timeout", self._settings.timeouts[1])
-        return None if total is None else self.connection.now() + total
+        connection = self.connection
+        return None if total is None else connection.now() + total - connection.pauses.total
+
+    @property
+    def clock(self) -> Pauses:
+        """The time that counts for calls: that of the event loop without that of logins."""
+        return self.connection.pauses
+
+    def idle_timeout(self, options: Options) -> float | None:
+        """Return the seconds without a response after which a call with these options ends; None for none."""
+        return options.get("timeout", self._settings.timeouts[0])
 
     def total_timeout(self, options: Options) -> float | None:
         """Return the total timeout of all calls of a list with these options; None for none."""
@@ -284,7 +295,7 @@ class ClientSession:
     async def replace(
         self, lost: Connection, reason: McpError, end: float | None = None, *, quiet: bool = False
     ) -> None:
-        """Wait until another connection replaces `lost`, at most until the loop time `end`.
+        """Wait until another connection replaces `lost`, at most until the time `end` of `clock`.
 
         Attempts that fail are logged, at DEBUG if `quiet`.
         Raises `reason` if no connection may be opened (policy, closed client), `ConnectionLost` if every attempt
@@ -301,7 +312,7 @@ class ClientSession:
             task = self._replacing = asyncio.get_running_loop().create_task(
                 self._connect_again(reason, quiet=quiet)
             )
-        async with until(end, "total timeout: no new connection"):
+        async with until(end, "total timeout: no new connection", self.clock):
             await asyncio.wait({task})
         if task.cancelled():
             raise reason
@@ -335,6 +346,8 @@ class ClientSession:
             self.reopened += 1
             self._since = now()
             logger.warning("connected again after: %s", one_line(reason))
+            if self.clock.total:
+                opened.connection.pauses.total += self.clock.total  # the same time goes on
             self._use(opened)
             await self._restore()
             if opened.connection.error is None:

@@ -112,7 +112,8 @@ class Subscription:
         ready: asyncio.Future[None] = loop.create_future()
         self._task = self._session.start(self._run(ready))
         try:
-            async with until(loop.time() + OPEN, f"the server did not acknowledge '{LISTEN}'"):
+            clock = self._session.clock
+            async with until(clock.now() + OPEN, f"the server did not acknowledge '{LISTEN}'", clock):
                 await ready
         except BaseException:
             await self.aclose()

@@ -107,8 +107,8 @@ class ClientTask:
         `cancel` ends it. Raises `RpcError` if the task failed, `TaskCancelled` if it was cancelled, `RequestTimeout`,
         and the errors of `Client.call_tool`.
         """
-        end = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        found: Any = read_result(result_reader(CALL), await self.wire_result(end))
+        end = None if timeout is None else self._session.clock.now() + timeout
+        found: Any = read_result(result_reader(CALL), await self.result_until(end))
         result: ToolResult = found
         return result
 
@@ -117,8 +117,13 @@ class ClientTask:
 
         `end` is the time of the event loop (`loop.time() + seconds`) at which the wait ends with `RequestTimeout`; None: no end.
         """
+        clock, now = self._session.clock, asyncio.get_running_loop().time()
+        return await self.result_until(None if end is None else clock.now() + end - now)
+
+    async def result_until(self, end: float | None) -> dict[str, Json]:
+        """Wait as `wire_result` does, at most until the time `end` of the session's clock, which a login does not count for."""
         if self._result is None:
-            async with until(end, f"the task '{self.id}' has not ended"):
+            async with until(end, f"the task '{self.id}' has not ended", self._session.clock):
                 self._result = await self._follow()
         return self._result
 
@@ -143,14 +148,44 @@ class ClientTask:
     async def _await_result(self) -> dict[str, Json]:
         """Return the answer to `tasks/result`, which comes when the task ends; the server may ask meanwhile."""  # TASK-4
         revision, whole = self._session.revision, {"taskId": self.id}
+        waiting = asyncio.create_task(
+            self._session.raw(tasks.RESULT, whole, timeout=None, total_timeout=None, retry=True)
+        )
+        watching = asyncio.create_task(self._watch(self._session.idle_timeout(self._options)))
         try:
-            found = await self._session.raw(tasks.RESULT, whole, timeout=None, total_timeout=None, retry=True)
+            await asyncio.wait({waiting, watching}, return_when=asyncio.FIRST_COMPLETED)
+            found = await (waiting if waiting.done() else watching)
         except RpcError:
             if await self.refresh() is Status.CANCELLED:
                 raise TaskCancelled(f"the task '{self.id}' was cancelled") from None
             raise
+        finally:
+            for each in (waiting, watching):
+                each.cancel()
+            await asyncio.gather(waiting, watching, return_exceptions=True)
         up = converter(CALL, PayloadKind.RESULT, from_=revision, to=LATEST)
         return cast("dict[str, Json]", up(found, validate=False))
+
+    async def _watch(self, seconds: float | None) -> dict[str, Json]:
+        """Ask for the status now and then, while the result may come late.
+
+        Raises `RequestTimeout` if the server does not respond to that within the timeout of a call, or does not send the
+        result within it after the end of the task. None: it may be silent.
+        """  # LIFE-18
+        clock = self._session.clock
+        while seconds is None or self.status not in tasks.FINAL:
+            await clock.sleep(None if seconds is None else max(seconds / 2, LEAST))
+            try:
+                await self.refresh()
+            except RequestTimeout:
+                raise
+            except McpError:  # it responds, or what waits for the result learns what is wrong
+                continue
+        await clock.sleep(seconds)
+        text = (
+            f"no response to '{tasks.RESULT}' within {seconds:.3g} s after the end of the task (idle timeout)"
+        )
+        raise RequestTimeout(text, elapsed=seconds, kind="idle")
 
     async def _answer(self) -> None:
         """Answer each input request once, however often it is reported."""  # TASKX-4
@@ -194,7 +229,7 @@ async def follow_task(
     """
     task = task_in(result, session, {"timeout": options["timeout"]} if "timeout" in options else None)
     try:
-        return await task.wire_result(end)
+        return await task.result_until(end)
     except (asyncio.CancelledError, RequestTimeout, InputDeclined):
         # The caller does not know the task, so nobody else can cancel it.
         cancelling = session.start(_cancel(session, task.id))

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from mcprev.core.interfaces import RequestHandler, held_share
 from mcprev.core.limits import BURST, CLOSE, HIGH, LINGER, MAX_HANDLERS, QUEUED
+from mcprev.core.pauses import NEVER, Pauses
 from mcprev.error_text import shutting_down
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, one_line
 from mcprev.protocol.connection_state import (
@@ -60,6 +61,8 @@ class Connection:
     """What carries the messages, by OpenTelemetry's names of attributes; empty if it is unknown or in memory."""
     shared: bool = False
     """Whether other processes may have copies of its session, one of which tells the client of changes."""
+    pauses: Pauses = NEVER
+    """The pauses of its timeouts, as while a user logs in."""
     restored: bool = False
     """Whether its session was opened by another process."""
     lives_on: bool = False

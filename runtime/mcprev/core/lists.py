@@ -6,7 +6,6 @@ one of the two: a client, the command, a bridge, the page of `mcprev dev`.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic_core import to_json
 
+from mcprev.core.pauses import NEVER, Clock
 from mcprev.errors import Json, RemoteProtocolError, RequestTimeout
 from mcprev.json_schema.bounds import LIST
 from mcprev.wire.bounds import OutOfBoundsError, count_values
@@ -147,26 +147,27 @@ async def read_pages(
     take: Callable[[ListBudget, Page], str | None],
     *,
     seconds: float | None = TIMEOUT,
+    clock: Clock = NEVER,
 ) -> AsyncGenerator[Page, None]:
     """Yield the pages of a list; `fetch` returns the one of a cursor, the first for None, and `take` counts a page.
 
-    All waits for pages together take at most `seconds`; what the caller does between them is not counted. A fetch is
-    cancelled with the caller. Raises what `fetch` raises, `ListTooLong`, and `RequestTimeout`.
+    All waits for pages together take at most `seconds` of `clock`, which stands still during a login; what the caller does
+    between them is not counted. A fetch is cancelled with the caller. Raises what `fetch` raises, `ListTooLong`, and
+    `RequestTimeout`.
     """
-    budget, now = ListBudget(method), asyncio.get_running_loop().time
-    cursor, waited = None, 0.0
+    budget, cursor, waited = ListBudget(method), None, 0.0
     while True:
-        began = now()
-        limit = asyncio.timeout(None if seconds is None else seconds - waited)
+        began, limit = clock.now(), None
         try:
-            async with limit:
+            async with clock.bound(None if seconds is None else seconds - waited) as limit:
                 page = await fetch(cursor)
         except TimeoutError:
-            if not limit.expired():
+            if limit is None or not limit.expired():
                 raise
             text = f"total timeout: '{method}' was not complete within {seconds:g} s"
-            raise RequestTimeout(text, elapsed=waited + now() - began, kind="total") from None
-        waited += now() - began
+            elapsed = waited + clock.now() - began
+            raise RequestTimeout(text, elapsed=elapsed, kind="total") from None
+        waited += clock.now() - began
         following = take(budget, page)
         yield page
         cursor = budget.follow(following)

@@ -129,7 +129,8 @@ async def _read(client: Client, method: str, member: str, items: list[Json]) -> 
     invalid: list[InvalidEntry] = []
     up = converter(method, PayloadKind.RESULT, from_=client.spoken, to=LATEST)
     try:
-        async with aclosing(read_pages(method, fetch, ListBudget.take)) as pages:
+        clock = client.session.clock
+        async with aclosing(read_pages(method, fetch, ListBudget.take, clock=clock)) as pages:
             async for page in pages:
                 found: object = page.get(member)
                 if not isinstance(found, list):

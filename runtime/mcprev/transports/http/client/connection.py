@@ -14,8 +14,8 @@ import asyncio
 import logging
 from asyncio import FIRST_COMPLETED
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from typing_extensions import override
 from mcprev.core.connection import HTTP, Connection, Network
 from mcprev.core.interfaces import CallOrigin, RequestHandler
 from mcprev.core.limits import CLOSE
+from mcprev.core.pauses import Pauses
 from mcprev.errors import ConnectionLost, McpError, one_line
 from mcprev.protocol.connection_state import (
     CallCancelled,
@@ -74,8 +75,7 @@ class PausableTimeouts:
         """The tasks for which the timeouts pause; the server has accepted none of their requests."""
         self._left: dict[Call, tuple[float, float]] = {}
         """The remaining seconds of each call's two timeouts."""
-        self._bounds: dict[asyncio.Timeout, float | None] = {}
-        """The active timeouts of `bound`, and the remaining seconds of each while paused."""
+        self.pauses: Pauses = Pauses()
 
     def stop(self, call: Call) -> None:
         """Pause the timeouts of a call that starts during a pause."""
@@ -84,16 +84,6 @@ class PausableTimeouts:
             self._left[call] = (call.deadline - now, call.limit - now)
             call.deadline = call.limit = _NEVER
 
-    @asynccontextmanager
-    async def bound(self, seconds: float) -> AsyncGenerator[None, None]:
-        """Limit a block to a number of seconds, pauses excluded. Raises `TimeoutError`."""
-        async with asyncio.timeout(None if self.waiting else seconds) as bound:
-            self._bounds[bound] = seconds if self.waiting else None
-            try:
-                yield
-            finally:
-                del self._bounds[bound]
-
     @contextmanager
     def paused(self) -> Generator[None, None, None]:
         """Pause all timeouts for the duration of the block."""
@@ -101,12 +91,7 @@ class PausableTimeouts:
         self.waiting.add(task)
         for call in self._calls.waiting.values():
             self.stop(call)
-        now = self._loop.time()
-        for bound, left in self._bounds.items():
-            when = bound.when()
-            if left is None and when is not None and when > now:
-                self._bounds[bound] = when - now
-                bound.reschedule(None)
+        self.pauses.begin(self._loop.time())
         try:
             yield
         finally:
@@ -120,10 +105,7 @@ class PausableTimeouts:
             call.deadline, call.limit = now + idle, now + limit
             calls.earliest = min(calls.earliest, call.deadline)
         self._left.clear()
-        for bound, left in self._bounds.items():
-            if left is not None:
-                self._bounds[bound] = None
-                bound.reschedule(now + left)
+        self.pauses.end(now)
         self._changed()
 
 
@@ -197,6 +179,7 @@ class HttpConnection(Connection):
         requests.tap = protocol.tap
         self.network: Network = network_at(requests.url)
         self.timeouts: PausableTimeouts = PausableTimeouts(protocol.connection.calls, self._arm)
+        self.pauses = self.timeouts.pauses
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """The tasks of the open calls."""
         self._orders: dict[object, deque[Aside]] = {}
@@ -351,7 +334,7 @@ class HttpConnection(Connection):
     async def _deliver(self, aside: Aside) -> None:
         seconds = UNORDERED.get(aside.what, ASIDE)
         try:
-            async with self.timeouts.bound(seconds):
+            async with self.pauses.bound(seconds):
                 await self._transport.send_message(aside.message, aside.channel)
         except McpError as error:
             self._log_not_taken(aside.what, error)

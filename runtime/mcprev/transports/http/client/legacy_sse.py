@@ -39,7 +39,7 @@ class LegacySse(HttpTransport):
         """Open the stream and read the endpoint. Raises `TransportError` or `RemoteProtocolError`."""
         self._connection.start(self._read())
         try:
-            async with self._connection.timeouts.bound(seconds):
+            async with self._connection.pauses.bound(seconds):
                 await self._endpoint
         except TimeoutError:
             raise ConnectionLost(

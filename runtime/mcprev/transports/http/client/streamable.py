@@ -431,10 +431,10 @@ class StreamableHttp(HttpTransport):
             return self._connection.wait(call)
 
         try:
-            # The connection learns from each page, see `answered`. The time of a login is not counted.
-            async with self._connection.timeouts.bound(LIST_TIMEOUT):
-                async for _ in read_pages(LIST_TOOLS, fetch, ListBudget.take, seconds=None):
-                    pass
+            # The connection learns from each page, see `answered`.
+            clock = self._connection.pauses
+            async for _ in read_pages(LIST_TOOLS, fetch, ListBudget.take, seconds=LIST_TIMEOUT, clock=clock):
+                pass
         except RpcError as error:
             self._tools.complete = True
             self._logger.debug("the tools are not listed: %s", one_line(error))
@@ -446,8 +446,6 @@ class StreamableHttp(HttpTransport):
             raise
         except McpError as error:
             self._logger.debug("the tools could not be listed: %s", one_line(error))
-        except TimeoutError:
-            self._logger.debug("the tools could not be listed within %g s", LIST_TIMEOUT)
 
     async def _headers_rejected(self, call: Call, response: HttpResponse) -> bool:
         """Return whether the server refused the parameter headers; if so, refresh the tool's schema."""  # HDR-9
