@@ -40,6 +40,7 @@ McpError
 ├── InputDeclined                 the user or a callback declined input that a server asked for
 ├── TaskCancelled                 a task was cancelled before it had a result
 ├── StoreError                    a store cannot be reached, or has no room
+│   └── StoreShareError           a store has no room for more of one client
 ├── StateTooLarge                 a value does not fit into the state of a session
 ├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, its references
 ├── RevisionError                 the revision table, a generated package or a step is not complete
@@ -404,6 +405,10 @@ class TaskCancelled(McpError):
 
 class StoreError(McpError):
     """A store cannot be reached, or has no room for a record; the message says which store, and what to do."""
+
+
+class StoreShareError(StoreError):
+    """A store has room, but not for more of one client; the message says how much that stores."""
 
 
 class StateTooLarge(McpError):

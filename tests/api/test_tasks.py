@@ -489,6 +489,30 @@ def test_a_task_is_kept_for_its_time_whatever_the_time_of_day_is(step: float) ->
 
 
 @req("SEC-6", everywhere=True)
+def test_who_has_large_results_pushes_out_none_of_others() -> None:
+    store = mcprev.MemoryTaskStore(max_bytes=5_000)
+
+    def ended_task(owner: str | None, session: str | None, size: int) -> task_records.Task:
+        task = task_records.begin(time.time(), ttl=None, poll=None, owner=owner, session=session)
+        return task_records.complete(task, {"content": [{"type": "text", "text": "x" * size}]}, time.time())
+
+    async def main() -> None:
+        others = [ended_task("ann", "s1", 300) for _ in range(5)] + [ended_task(None, "s3", 300)]
+        for task in others:
+            await store.save(task)
+        made = [ended_task("eve", f"of eve {number}", 1_000) for number in range(9)]
+        for task in made:
+            await store.save(task)
+        assert [await store.load(task.id) for task in others] == others
+        assert await store.list("eve", None) == made[-2:]
+        await store.save(ended_task("eve", None, 10_000))
+        assert await store.list("eve", None) == []
+        assert [await store.load(task.id) for task in others] == others
+
+    run(main())
+
+
+@req("SEC-6", everywhere=True)
 def test_who_has_many_tasks_pushes_out_none_of_others() -> None:
     store = mcprev.MemoryTaskStore(max_tasks=5)
 

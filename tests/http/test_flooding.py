@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mcprev
-from flooding import each, ended, two, ways
+from flooding import FLOOD, client_of, each, ended, two, ways
 from mcprev.extras.rate_limit import RateLimit
 from mcprev.middleware import Metrics
 from mcprev.revisions import DEFAULT, Revision
@@ -249,6 +249,60 @@ def test_stored_events_have_a_bound_for_each_session() -> None:
     for number in range(1_000):
         events.append("flood", 1, number, b"x" * 50, droppable=False)
     assert events.size == 150, "a session displaces its own events"
+
+
+@req("SEC-6", "HTTP-15", everywhere=True)
+@pytest.mark.parametrize("droppable", [True, False])
+def test_who_has_events_stored_in_many_sessions_displaces_its_own(*, droppable: bool) -> None:
+    events = MemoryEvents(total_bytes=1_000)
+    for client in ("honest", "flood"):
+        for number in range(50):
+            events.belongs(f"{client} {number}", client)
+    for number in range(4):
+        events.append(f"honest {number}", 1, 1, b"x" * 50, droppable=droppable)
+    events.append("of nobody", 1, 1, b"x" * 50, droppable=droppable)
+    for number in range(50):
+        events.append(f"flood {number}", 1, 1, b"x" * 50, droppable=False)
+    honest: list[Any] = []
+
+    async def main() -> None:
+        sessions = [*(f"honest {number}" for number in range(5)), "of nobody"]
+        honest.extend([await events.after(session, 1, 0, 1) for session in sessions])
+        assert await events.after("flood 49", 1, 0, 1)
+
+    run(main())
+    assert [bool(found) for found in honest] == [True] * 4 + [False, True]
+    events.append("honest 4", 1, 1, b"x" * 50, droppable=droppable)
+    assert events.size == 1_000
+    for number in range(50):
+        events.discard(f"flood {number}")
+    assert events.size == 300
+
+
+@req("SEC-6", "HTTP-15", everywhere=True)
+def test_events_of_a_session_count_for_its_client() -> None:
+    events = MemoryEvents(total_bytes=20_000)
+    app = mcprev.App("office", "1")
+
+    @app.tool()
+    async def fine(ctx: mcprev.Context, text: str) -> str:
+        await ctx.info("begun")
+        return text
+
+    row = next(row for row in reversed(DEFAULT) if row.handshake)
+
+    async def main() -> None:
+        async with two(app, row, "address", events=events, json_response=False) as (flood, honest):
+            before = events.size
+            assert "xxx" in (await honest.call("fine", {"text": "x" * 3_000}).done()).text
+            kept = events.size - before
+            for _ in range(12):
+                more = await client_of(flood.app, row, None, **FLOOD)
+                assert (await more.call("fine", {"text": "y" * 3_000}).done()).text
+            own = [await events.after(honest.session["mcp-session-id"], at, 0, 9) for at in (2, 3)]
+            assert sum(len(message) for stream in own for _, message in stream) == kept
+
+    run(main())
 
 
 @req("SEC-6", "TASKX-2", everywhere=True)

@@ -440,12 +440,12 @@ def test_store_full(row: Revision) -> None:
     async def main() -> None:
         async with fellows(row, 2, ttl=1000) as made:
             task = await made.start(0, "step")
-            held = vars(made.stores[0].held)
-            held["_max_bytes"] = held["_bytes"] + 100
+            room = vars(made.stores[0].held)["_room"]
+            room.most = room.held + 100
             wanted: dict[str, Any] = {"name": "slow"} | ({"task": {}} if row is CORE else {})
             assert failed(await made.hands[1].ask("tools/call", wanted))
             assert (await made.get(1, task))["status"] == "working"
-            held["_max_bytes"] *= 100
+            room.most *= 100
             made.author.steps.put_nowait("end")
             await made.comes_to(1, task, "completed")
 

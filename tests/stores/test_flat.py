@@ -89,7 +89,7 @@ def in_memory() -> Stored:
 
     async def held() -> Held:
         names = {first_part(key) for key in (*store._held, *store._logs)}
-        return Held(len(store._held) + len(store._logs), int(vars(store)["_bytes"]), names)
+        return Held(len(store._held) + len(store._logs), int(vars(store)["_room"].held), names)
 
     return Stored(lambda: store, move, held)
 

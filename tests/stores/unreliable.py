@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 
 from mcprev import MemoryRecords, Record, StoreError
 
@@ -68,7 +69,7 @@ class Unreliable:
         held = MemoryRecords(clock=loop_time)
         vars(held).update(
             _held=dict(vars(self.held)["_held"]),
-            _bytes=vars(self.held)["_bytes"],
+            _room=deepcopy(vars(self.held)["_room"]),
             _endings=list(vars(self.held)["_endings"]),
             _versions=vars(self.held)["_versions"],
         )

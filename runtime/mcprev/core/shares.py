@@ -61,7 +61,7 @@ class Shares:
     def give(self, client: Hashable, size: int = 1) -> None:
         """Give back what `take` has reserved."""
         self.held -= size
-        if client is not None:
+        if client is not None and size:
             left = self._held[client] - size
             if left:
                 self._held[client] = left

@@ -6,8 +6,10 @@ lists records: what the workers of one server need to share sessions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
 
@@ -134,3 +136,29 @@ class Store(Records, Protocol):
 
 COMMAND_STORE: Final[ContextVar[Records | None]] = ContextVar("COMMAND_STORE", default=None)
 """The store that `mcprev serve` is told to use; servers that are made in the context take it in place of their own."""
+
+STORED_FOR: Final[ContextVar[str | None]] = ContextVar("STORED_FOR", default=None)
+"""Whose share of a store counts what is written: the digest of a client, or None for what the server keeps for itself.
+
+A record or log that is written again for nobody stays whose it was.
+"""
+
+
+def client_digest(client: str) -> str:
+    """Return what stands in a store for a client, whose name or address nobody learns from it."""
+    return sha256(client.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+@contextmanager
+def stored_for(digest: str | None) -> Generator[None]:
+    """Let what is written within count for the share of a client; see `client_digest`."""
+    token = STORED_FOR.set(digest)
+    try:
+        yield
+    finally:
+        STORED_FOR.reset(token)
+
+
+def stored_for_client(client: str | None) -> AbstractContextManager[None]:
+    """Let what is written within count for the share of a client, if it is known; see `client_of`."""
+    return stored_for(None if client is None else client_digest(client))

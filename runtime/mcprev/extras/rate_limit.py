@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from mcprev.callbacks import finished
 from mcprev.core.interfaces import client_of
-from mcprev.core.store import Records
+from mcprev.core.store import Records, stored_for_client
 from mcprev.errors import InvalidRequest, MissingExtra, ToolError
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
@@ -117,7 +117,8 @@ class RateLimit:
             key = cast("object", await finished(self._key(call.ctx)))
             if not isinstance(key, str):
                 raise TypeError(f"`key` of a RateLimit returned {type(key).__qualname__}; return a str")
-            wait = await self._wait(key, call.ctx.store)
+            with stored_for_client(client_of(call.ctx.request)):
+                wait = await self._wait(key, call.ctx.store)
             if wait > 0:
                 text = f"too many calls, at most {self._rate} are allowed; try again in {math.ceil(wait)} s"
                 raise (ToolError if call.method in TOOLS else InvalidRequest)(text)

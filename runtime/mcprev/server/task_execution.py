@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, cast
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.interfaces import client_of, principal_of
 from mcprev.core.method_binding import log_error
+from mcprev.core.store import stored_for_client
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConversionError,
@@ -207,12 +208,17 @@ class TaskExecution:
                     await self._registry.store.save(task)
                     self._saved = task
                     return
-                elif (version := await shared.replace(task, self._version)) is None:
+                elif (version := await self._replace(shared, task)) is None:
                     self._adopt(await shared.load(task.id))
                 else:
                     self._saved, self._version = task, version
                     return
             raise StoreError("other processes keep changing the task; try again later")
+
+    async def _replace(self, shared: SharedTasks, task: Task) -> int | None:
+        """Store a record that several processes share; it counts for the share of the client that began the task."""
+        with stored_for_client(client_of(self.request)):
+            return await shared.replace(task, self._version)
 
     async def look(self) -> bool:
         """Take over what other processes have stored, and store what is not; return whether there was anything."""

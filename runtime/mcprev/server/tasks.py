@@ -7,11 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from pydantic_core import to_json
+
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Support, Task, TaskStore
 
 MAX_TASKS: Final = 10_000
 """The number of tasks that the store in memory keeps."""
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""The number of bytes of JSON of the results that the store in memory keeps."""
 MAX_RUNNING: Final = 1_000
 """The number of tasks that may run at a time."""
 MAX_RUNNING_EACH: Final = 100
@@ -59,24 +63,38 @@ class Tasks:
 
 
 class MemoryTaskStore:
-    """A store of tasks in memory, 10,000 by default.
+    """A store of tasks in memory, 10,000 with 256 MiB of results by default.
 
-    Beyond that, tasks that have ended are deleted: the oldest of the principal or session with the most tasks.
+    Beyond that, tasks that have ended are deleted: the oldest of the principal or session with the most tasks, or the
+    most bytes.
     """
 
-    def __init__(self, max_tasks: int = MAX_TASKS, clock: Callable[[], float] = time.monotonic) -> None:
-        """`max_tasks` is the maximum number of tasks. `clock` returns monotonic time in seconds."""
+    def __init__(
+        self,
+        max_tasks: int = MAX_TASKS,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        """`max_tasks` is the maximum number of tasks. `max_bytes` is the maximum size of their results together, in bytes. `clock` returns monotonic time in seconds."""
         self._tasks: dict[str, Task] = {}
         self._saved_at: dict[str, float] = {}
         """When each task was saved first."""
-        self._max_tasks = max_tasks
+        self._sizes: dict[str, int] = {}
+        """The bytes of the results of the tasks that have ended."""
+        self._bytes: Counter[str | None] = Counter()
+        """Those of each principal or session."""
+        self._max_tasks, self._max_bytes = max_tasks, max_bytes
         self._clock = clock
 
     async def save(self, task: Task, /) -> None:
         """Store a task, replacing an earlier state of it."""
         self._tasks[task.id] = task
         self._saved_at.setdefault(task.id, self._clock())
-        if len(self._tasks) > self._max_tasks:
+        if task.ended:
+            self._count(task, len(to_json(task.result or task.error, inf_nan_mode="constants")))
+        if len(self._tasks) > self._max_tasks or self._bytes.total() > self._max_bytes:
+            self._forget_expired()
             self._make_room()
 
     async def load(self, task_id: str, /) -> Task | None:
@@ -96,14 +114,33 @@ class MemoryTaskStore:
 
     def _forget_expired(self) -> None:
         for task in [task for task in self._tasks.values() if self._is_expired(task)]:
-            self._delete(task.id)
+            self._delete(task)
 
-    def _delete(self, task_id: str) -> None:
-        del self._tasks[task_id], self._saved_at[task_id]
+    def _count(self, task: Task, size: int) -> None:
+        """Count the bytes of a task; 0 if it is deleted."""
+        self._bytes[_holder(task)] += size - self._sizes.pop(task.id, 0)
+        if size:
+            self._sizes[task.id] = size
+        if not self._bytes[_holder(task)]:
+            del self._bytes[_holder(task)]
+
+    def _delete(self, task: Task) -> None:
+        self._count(task, 0)
+        del self._tasks[task.id], self._saved_at[task.id]
 
     def _make_room(self) -> None:
-        self._forget_expired()
-        ended = [task for task in self._tasks.values() if task.ended]
-        if ended and len(self._tasks) > self._max_tasks:
-            [(most, _)] = Counter(task.owner or task.session for task in ended).most_common(1)
-            self._delete(next(task.id for task in ended if (task.owner or task.session) == most))
+        if len(self._tasks) > self._max_tasks:
+            ended = Counter(_holder(task) for task in self._tasks.values() if task.ended)
+            if ended:
+                self._delete(self._oldest(max(ended, key=ended.__getitem__)))
+        while self._bytes.total() > self._max_bytes:
+            self._delete(self._oldest(max(self._bytes, key=self._bytes.__getitem__)))
+
+    def _oldest(self, holder: str | None) -> Task:
+        """Return the oldest task of a holder that has ended."""
+        return next(task for task in self._tasks.values() if task.ended and _holder(task) == holder)
+
+
+def _holder(task: Task) -> str | None:
+    """Return whose task it is: a principal, or a session without authentication."""
+    return task.owner or task.session

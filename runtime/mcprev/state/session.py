@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from mcprev.callbacks import at_once
 from mcprev.core.connection import Connection
 from mcprev.core.shares import Shares, free_of
-from mcprev.core.store import Records
+from mcprev.core.store import Records, stored_for_client
 from mcprev.error_text import invalid_value
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, StateTooLarge, StoreError
 from mcprev.protocol.request_state import RequestStateSealer
@@ -274,7 +274,8 @@ class SessionState:
         """Write a record if its version is still `seen`. Raises `StoreError`."""
         if self._by_handle:
             self._states.handles.hold(record, self._client, len(data), self._lifetime)
-        return await self._states.store.write(record, data, seen=seen, ttl=self._lifetime)
+        with stored_for_client(self._client):
+            return await self._states.store.write(record, data, seen=seen, ttl=self._lifetime)
 
     async def _change(self, change: Callable[[dict[str, Json]], T]) -> T:
         """Change the values by compare-and-set, and return what `change` returns."""

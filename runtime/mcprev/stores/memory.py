@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 
 from typing_extensions import override
 
-from mcprev.core.store import LogBounds, LogItem, LogTail, Record
-from mcprev.errors import StoreError
+from mcprev.core.shares import Shares, free_of
+from mcprev.core.store import STORED_FOR, LogBounds, LogItem, LogTail, Record
+from mcprev.errors import StoreError, StoreShareError
 from mcprev.stores.waiting import News, PerLoop
 
 _OVERHEAD: Final = 300
@@ -30,22 +31,22 @@ class _Held(NamedTuple):
     record: Record
     ends: float
     size: int
+    client: str | None
 
 
 class MemoryRecords:
     """Records in the memory of this process, lost when it ends; see `mcprev.core.store.Records`.
 
-    They take at most `max_bytes`; a write beyond it raises `StoreError`, so that no record is deleted before it expires.
-    `clock` returns monotonic time in seconds.
+    They take at most `max_bytes`; a write beyond it, or beyond what one client may store of it, raises `StoreError`, so
+    that no record is deleted before it expires. `clock` returns monotonic time in seconds.
     """
 
     def __init__(
         self, *, max_bytes: int = 64 * 1024 * 1024, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._max_bytes = max_bytes
         self._clock = clock
         self._held: dict[str, _Held] = {}
-        self._bytes = 0
+        self._room = Shares(max_bytes, free=free_of(max_bytes))
         self._endings: list[tuple[float, str, int]] = (
             []
         )  # a heap; entries of replaced records are passed over
@@ -63,12 +64,12 @@ class MemoryRecords:
         if seen is not None and seen != (0 if found is None else found.version):
             return None
         size = _OVERHEAD + len(key) + len(value)
-        self._need(size - (self._held[key].size if found is not None else 0))
-        self._drop(key)
+        before = (None, 0) if found is None else (self._held[key].client, self._held[key].size)
+        client = self._take(size, *before)
+        self._forget(key)
         version = next(self._versions)
         ends = math.inf if ttl is None else self._clock() + ttl
-        self._held[key] = _Held(Record(value, version), ends, size)
-        self._bytes += size
+        self._held[key] = _Held(Record(value, version), ends, size, client)
         if ttl is not None:
             heapq.heappush(self._endings, (ends, key, version))
             if len(self._endings) > 2 * len(self._held) + 100:
@@ -88,13 +89,23 @@ class MemoryRecords:
         self._drop(key)
         return True
 
-    def _need(self, size: int) -> None:
-        """Raise `StoreError` if there is no room for so many bytes more."""
-        if self._bytes + size > self._max_bytes:
-            raise StoreError(
-                f"the store in memory is full: it has {self._bytes:,} of {self._max_bytes:,} bytes; "
-                "raise `max_bytes`, or store less or for a shorter time"
+    def _take(self, size: int, holder: str | None, held: int) -> str | None:
+        """Count `size` bytes in place of the `held` ones of `holder`; return whose they are. Raises `StoreError` without room."""
+        client = STORED_FOR.get() or holder
+        more = size - held if client == holder else size
+        if more > 0 and not self._room.take(client, more):
+            full = f"the store in memory is full: it has {self._room.held:,} of {self._room.most:,} bytes"
+            if self._room.held + more > self._room.most:
+                raise StoreError(f"{full}; raise `max_bytes`, or store less or for a shorter time")
+            raise StoreShareError(
+                f"{full}, and one client stores {self._room.of(client):,} of them; "
+                "raise `max_bytes`, or let sessions, states and tasks of one client be fewer or end sooner"
             )
+        if more < 0:
+            self._room.give(client, -more)
+        elif client != holder and held:
+            self._room.give(holder, held)
+        return client
 
     def _found(self, key: str) -> Record | None:
         """Return a record, after expired ones were dropped."""
@@ -107,9 +118,14 @@ class MemoryRecords:
         return None if held is None else held.record
 
     def _drop(self, key: str) -> None:
-        held = self._held.pop(key, None)
+        """Forget a record, and give its room back."""
+        held = self._held.get(key)
         if held is not None:
-            self._bytes -= held.size
+            self._room.give(held.client, held.size)
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        self._held.pop(key, None)
 
 
 @dataclass(slots=True)
@@ -121,6 +137,7 @@ class _Log:
     complete: bool = False
     ends: float = math.inf
     size: int = 0
+    client: str | None = None
     needed: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
     droppable: deque[tuple[int, bytes]] = field(default_factory=deque[tuple[int, bytes]])
 
@@ -217,16 +234,15 @@ class MemoryStore(MemoryRecords):
             held = self._log(log)
             if held.complete or (seen is not None and seen != held.last):
                 return None
-            self._need(
-                sum(_ITEM + len(item.value) for item in items) + (0 if log in self._logs else _OVERHEAD)
-            )
-            before = held.room
+            before = self._counted(log)
+            most = _OVERHEAD + held.room + sum(_ITEM + len(item.value) for item in items)
+            held.client = self._take(most, held.client, before)
             for item in items:
                 held.last += 1
                 held.size += len(item.value)
                 (held.droppable if item.droppable else held.needed).append((held.last, item.value))
             held.forget(bounds)
-            self._bytes += held.room - before
+            self._room.give(held.client, most - _OVERHEAD - held.room)
             self._keep(log, held, bounds.ttl)
             self._tell(log)
             return held.last
@@ -251,6 +267,7 @@ class MemoryStore(MemoryRecords):
         """Mark a log as complete; see `Store.complete`."""
         with self._lock:
             held = self._log(log)
+            held.client = self._take(_OVERHEAD + held.room, held.client, self._counted(log))
             held.complete = True
             self._keep(log, held, ttl)
             self._tell(log)
@@ -268,18 +285,20 @@ class MemoryStore(MemoryRecords):
             _, ended = heapq.heappop(self._log_ends)
             found = self._logs.get(ended)
             if found is not None and found.ends <= now:
-                self._bytes -= _OVERHEAD + found.room
+                self._room.give(found.client, _OVERHEAD + found.room)
                 del self._logs[ended]
             elif found is not None:
                 heapq.heappush(self._log_ends, (found.ends, ended))
         return self._logs.get(log) or _Log()
 
+    def _counted(self, log: str) -> int:
+        """Return the room that is counted for a log; 0 for one that is not held."""
+        return _OVERHEAD + self._logs[log].room if log in self._logs else 0
+
     def _keep(self, log: str, held: _Log, ttl: float) -> None:
         """Hold a log until it expires."""
         ends = self._clock() + ttl
-        if log not in self._logs:
-            self._logs[log] = held
-            self._bytes += _OVERHEAD
+        self._logs[log] = held
         if ends < held.ends:  # also the first time
             heapq.heappush(self._log_ends, (ends, log))
         held.ends = ends
@@ -298,8 +317,8 @@ class MemoryStore(MemoryRecords):
                     loop.call_soon_threadsafe(news.tell, log)
 
     @override
-    def _drop(self, key: str) -> None:
-        super()._drop(key)
+    def _forget(self, key: str) -> None:
+        super()._forget(key)
         index = self._index_of.pop(key, None)
         if index is not None:
             keys = self._indexes[index]

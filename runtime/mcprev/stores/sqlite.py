@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from mcprev.core.store import LogBounds, LogItem, LogTail, Record
+from mcprev.core.store import STORED_FOR, LogBounds, LogItem, LogTail, Record
 from mcprev.errors import StoreError
-from mcprev.stores.sqlite_file import BUSY, SqliteFile, WriteGroup, sqlite_code
+from mcprev.stores.sqlite_file import BUSY, SWEEP_IF_FULL, SqliteFile, WriteGroup, sqlite_code
 from mcprev.stores.waiting import PerLoop
 
 T = TypeVar("T")
@@ -27,11 +27,10 @@ PATIENCE: Final = 2.0
 """How long an operation waits for the locks of other processes, in seconds."""
 POLL: Final = 0.005
 """The time between two looks for what other processes appended, in seconds, while something waits for it."""
-SWEEP_IF_FULL: Final = 1000
-"""How many rows past their time are removed before a write fails because there is no room."""
 _READ: Final = "SELECT value, version FROM records WHERE key = :key AND (ends IS NULL OR ends > :now)"
 _WRITE: Final = """
-INSERT OR REPLACE INTO records (key, value, listed, ends) SELECT :key, :value, :index, :ends
+INSERT OR REPLACE INTO records (key, value, listed, ends, client)
+SELECT :key, :value, :index, :ends, coalesce(:client, (SELECT client FROM records WHERE key = :key))
 WHERE :seen IS NULL OR :seen = coalesce(
   (SELECT version FROM records WHERE key = :key AND (ends IS NULL OR ends > :now)), 0)
 """
@@ -42,7 +41,7 @@ _LISTED: Final = """
 SELECT key, value, version FROM records
 WHERE listed = :index AND listed <> '' AND version > :after AND (ends IS NULL OR ends > :now) ORDER BY version LIMIT :limit
 """
-_HEAD: Final = "SELECT last, lost, complete, items, size, ends > :now FROM logs WHERE log = :log"
+_HEAD: Final = "SELECT last, lost, complete, items, size, client, ends > :now FROM logs WHERE log = :log"
 _ITEMS: Final = (
     "SELECT number, value FROM items WHERE log = :log AND droppable IN (0, 1) AND number > :after ORDER BY number"
 )
@@ -50,7 +49,7 @@ _OLDEST: Final = (
     "SELECT rowid, number, length(value) FROM items WHERE log = ? AND droppable = ? ORDER BY number LIMIT 1"
 )
 _KEEP: Final = (
-    "INSERT OR REPLACE INTO logs (log, last, lost, complete, items, size, ends) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT OR REPLACE INTO logs (log, last, lost, complete, items, size, client, ends) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _ADVICE: Final = {
     sqlite3.SQLITE_BUSY: f"other processes keep it locked for over {PATIENCE:g} s; find out which, and whether its disk is slow",
@@ -94,11 +93,14 @@ class SqliteStore:
         self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None, index: str = ""
     ) -> int | None:
         """Store a record if its version is still `seen`; see `Store.write`."""
+        client = STORED_FOR.get()
 
         def work(opened: SqliteFile) -> int | None:
             now = opened.now()
             ends = None if ttl is None else now + ttl
             given = {"key": key, "value": value, "seen": seen, "ends": ends, "index": index, "now": now}
+            given["client"] = client
+            opened.check_share(client, len(value), key)
             done = opened.db.execute(_WRITE, given)
             version = done.lastrowid if done.rowcount else None
             opened.new_rows += done.rowcount
@@ -130,12 +132,14 @@ class SqliteStore:
         self, log: str, items: Sequence[LogItem], /, *, bounds: LogBounds, seen: int | None = None
     ) -> int | None:
         """Append items to a log; see `Store.append`."""
+        client = STORED_FOR.get()
 
         def work(opened: SqliteFile) -> int | None:
             db, now = opened.db, opened.now()
-            last, lost, complete, count, size = _head(db, log, now, fresh=True)
+            last, lost, complete, count, size, whose = _head(db, log, now, fresh=True)
             if complete or (seen is not None and seen != last):
                 return None
+            opened.check_share(client or whose, sum(len(item.value) for item in items))
             rows = [(log, item.droppable, last + n, item.value) for n, item in enumerate(items, 1)]
             db.executemany("INSERT INTO items (log, droppable, number, value) VALUES (?, ?, ?, ?)", rows)
             last, count = last + len(rows), count + len(rows)
@@ -147,7 +151,7 @@ class SqliteStore:
                     lost = found[1]
                 db.execute("DELETE FROM items WHERE rowid = ?", found[:1])
                 count, size = count - 1, size - found[2]
-            db.execute(_KEEP, (log, last, lost, 0, count, size, now + bounds.ttl))
+            db.execute(_KEEP, (log, last, lost, 0, count, size, client or whose, now + bounds.ttl))
             opened.news.tell(log)
             opened.new_rows += 1 + len(rows)
             return last
@@ -186,8 +190,8 @@ class SqliteStore:
 
         def work(opened: SqliteFile) -> None:
             now = opened.now()
-            last, lost, _, count, size = _head(opened.db, log, now, fresh=True)
-            opened.db.execute(_KEEP, (log, last, lost, 1, count, size, now + ttl))
+            last, lost, _, count, size, whose = _head(opened.db, log, now, fresh=True)
+            opened.db.execute(_KEEP, (log, last, lost, 1, count, size, whose, now + ttl))
             opened.news.tell(log)
             opened.new_rows += 1
 
@@ -279,14 +283,16 @@ class SqliteStore:
             pause = min(2 * pause, 0.02)
 
 
-def _head(db: sqlite3.Connection, log: str, now: float, *, fresh: bool) -> tuple[int, int, bool, int, int]:
-    """Return what is known of a log: last and lost number, whether it is complete, number of items and of bytes.
+def _head(
+    db: sqlite3.Connection, log: str, now: float, *, fresh: bool
+) -> tuple[int, int, bool, int, int, str | None]:
+    """Return what is known of a log: last and lost number, whether it is complete, number of items and of bytes, its client.
 
     With `fresh`, what is left of an expired log is removed.
     """
     found = db.execute(_HEAD, {"log": log, "now": now}).fetchone()
-    if found is not None and found[5]:
-        return found[0], found[1], bool(found[2]), found[3], found[4]
+    if found is not None and found[6]:
+        return found[0], found[1], bool(found[2]), found[3], found[4], found[5]
     if found is not None and fresh:
         db.execute("DELETE FROM items WHERE log = ?", (log,))
-    return 0, 0, False, 0, 0
+    return 0, 0, False, 0, 0, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -11,11 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from mcprev.errors import StoreError
+from mcprev.core.shares import free_of, share_of
+from mcprev.errors import StoreError, StoreShareError
 from mcprev.stores.waiting import News
 
 SWEEP: Final = 16
 """After so many new rows, twice as many that are past their time are removed."""
+SWEEP_IF_FULL: Final = 1000
+"""How many rows past their time are removed before a write fails because there is no room."""
 _APPLICATION: Final = 0x6D637072
 """Marks the file as ours: "mcpr"."""
 _FORMAT: Final = 1
@@ -36,6 +40,36 @@ CREATE TABLE items (
 );
 CREATE TABLE clock (boot TEXT NOT NULL, ahead REAL NOT NULL)
 """
+_SHARES: Final = """
+ALTER TABLE records ADD COLUMN client TEXT;
+ALTER TABLE logs ADD COLUMN client TEXT;
+CREATE TABLE shares (client TEXT PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER records_replaced BEFORE INSERT ON records BEGIN
+  UPDATE shares SET size = size - (SELECT length(value) + 300 FROM records WHERE key = NEW.key)
+  WHERE client = (SELECT client FROM records WHERE key = NEW.key);
+END;
+CREATE TRIGGER records_added AFTER INSERT ON records WHEN NEW.client IS NOT NULL BEGIN
+  INSERT INTO shares VALUES (NEW.client, length(NEW.value) + 300) ON CONFLICT (client) DO UPDATE SET size = size + excluded.size;
+END;
+CREATE TRIGGER records_removed AFTER DELETE ON records WHEN OLD.client IS NOT NULL BEGIN
+  UPDATE shares SET size = size - length(OLD.value) - 300 WHERE client = OLD.client;
+  DELETE FROM shares WHERE client = OLD.client AND size <= 0;
+END;
+CREATE TRIGGER logs_replaced BEFORE INSERT ON logs BEGIN
+  UPDATE shares SET size = size - (SELECT logs.size + 100 * items + 300 FROM logs WHERE log = NEW.log)
+  WHERE client = (SELECT client FROM logs WHERE log = NEW.log);
+END;
+CREATE TRIGGER logs_added AFTER INSERT ON logs WHEN NEW.client IS NOT NULL BEGIN
+  INSERT INTO shares VALUES (NEW.client, NEW.size + 100 * NEW.items + 300)
+  ON CONFLICT (client) DO UPDATE SET size = size + excluded.size;
+END;
+CREATE TRIGGER logs_removed AFTER DELETE ON logs WHEN OLD.client IS NOT NULL BEGIN
+  UPDATE shares SET size = size - OLD.size - 100 * OLD.items - 300 WHERE client = OLD.client;
+  DELETE FROM shares WHERE client = OLD.client AND size <= 0;
+END
+"""
+"""What counts the bytes of each client. Processes of a release that knows nothing of it keep the counts right, too; REPLACE
+lets no trigger see the row that goes."""
 _SWEEPS: Final = (
     "DELETE FROM records WHERE version IN (SELECT version FROM records WHERE ends <= :now LIMIT :rows)",
     "DELETE FROM items WHERE rowid IN (SELECT items.rowid FROM logs JOIN items USING (log) WHERE ends <= :now LIMIT :rows)",
@@ -78,8 +112,9 @@ class SqliteFile:
             if self.db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 self.db.execute("PRAGMA journal_mode = WAL")
             self.db.execute("PRAGMA synchronous = NORMAL")
-            (page,) = self.db.execute("PRAGMA page_size").fetchone()
-            self.db.execute(f"PRAGMA max_page_count = {max(1, max_bytes // page)}")
+            (self._page,) = self.db.execute("PRAGMA page_size").fetchone()
+            self._max_bytes = max_bytes
+            self.db.execute(f"PRAGMA max_page_count = {max(1, max_bytes // self._page)}")
             self.now: Callable[[], float] = self._prepare()
         except BaseException:
             self.db.close()
@@ -107,6 +142,9 @@ class SqliteFile:
                     self.db.execute(statement)
                 self.db.execute(f"PRAGMA application_id = {_APPLICATION}")
                 self.db.execute(f"PRAGMA user_version = {_FORMAT}")
+            if not self.db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'shares'").fetchone():
+                for statement in re.split(r";\n(?=ALTER|CREATE)", _SHARES):
+                    self.db.execute(statement)
             found = self.db.execute("SELECT ahead FROM clock WHERE boot = ?", (boot,)).fetchone()
             if found is None:
                 found = (time.time() - clock(),)
@@ -126,6 +164,40 @@ class SqliteFile:
             if self.db.in_transaction:
                 self.db.execute("ROLLBACK")
             raise
+
+    def check_share(self, client: str | None, size: int, key: str = "") -> None:
+        """Raise `StoreShareError` if `size` more bytes of a client are beyond its share: a quarter of a file that is nearly full.
+
+        With a key, they are in place of those of its record.
+        """
+        if client is None or self._used() + size <= free_of(self._max_bytes):
+            return
+        at = (key, client)
+        before = self.db.execute(
+            "SELECT length(value) FROM records WHERE key = ? AND client = ?", at
+        ).fetchone()
+        more = size - (0 if before is None else before[0])
+        free = self._used() + more <= free_of(self._max_bytes)
+        if free or more <= 0 or self._stored(client) + more <= share_of(self._max_bytes):
+            return
+        self.sweep(SWEEP_IF_FULL)
+        if self._stored(client) + more > share_of(self._max_bytes):
+            raise StoreShareError(
+                f"the SQLite store is nearly full, and one client stores {self._stored(client):,} bytes of it already; "
+                "raise `max_bytes`, or let sessions, states and tasks of one client be fewer or end sooner"
+            )
+
+    def _used(self) -> int:
+        """Return the bytes that are in use of the file."""
+        (pages,) = self.db.execute("PRAGMA page_count").fetchone()
+        (unused,) = self.db.execute("PRAGMA freelist_count").fetchone()
+        used: int = (pages - unused) * self._page
+        return used
+
+    def _stored(self, client: str) -> int:
+        """Return the bytes that a client stores."""
+        found = self.db.execute("SELECT size FROM shares WHERE client = ?", (client,)).fetchone()
+        return 0 if found is None else int(found[0])
 
     def write(self, works: Sequence[Callable[[SqliteFile], object]]) -> None:
         """Do operations in one transaction, and remove some rows that are past their time, so that these never get many."""

@@ -27,7 +27,7 @@ from typing import Final, cast
 from weakref import WeakValueDictionary
 
 from mcprev.core.method_binding import log_error
-from mcprev.core.store import Records
+from mcprev.core.store import Records, stored_for
 from mcprev.error_text import invalid_value, worker_lost
 from mcprev.errors import InternalError, Json, StoreError
 from mcprev.protocol import tasks
@@ -338,7 +338,8 @@ class SharedTasks:
 
     async def _write_lease(self) -> None:
         value = json.dumps({"process": this_process()}).encode()
-        await self._records.write(f"worker/{self.worker}", value, ttl=LEASE)
+        with stored_for(None):  # also while a client begins a task
+            await self._records.write(f"worker/{self.worker}", value, ttl=LEASE)
 
     # -- the list of an owner ------------------------------------------------------------------------------
 

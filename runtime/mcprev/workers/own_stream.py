@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from typing_extensions import override
 
-from mcprev.core.store import LogBounds, LogItem
+from mcprev.core.store import LogBounds, LogItem, stored_for
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.connection_state import Channel
 from mcprev.protocol.handshake import State
@@ -25,7 +25,7 @@ from mcprev.transports.http.server.sessions import MAX_GETS
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.sse import Event, encode_event, encode_message
 from mcprev.workers.copied import SessionOwner, SharedCopy
-from mcprev.workers.record import SharedRecord, log_ttl, without_workers
+from mcprev.workers.record import SharedRecord, digest_in, log_ttl, without_workers
 from mcprev.workers.streams import QUEUED, is_droppable
 from mcprev.workers.worker import LOOK
 
@@ -114,7 +114,8 @@ class OwnStream(SharedCopy):
             try:
                 if not items or not await self._is_appended(items, before):
                     items, before = list(self._waiting), max(self._appended, self._read)
-                    self._appended = await self._store.append(self._own, items, bounds=self._bounds) or 0
+                    with stored_for(digest_in(self.record.value)):
+                        self._appended = await self._store.append(self._own, items, bounds=self._bounds) or 0
             except StoreError as error:
                 if self.error is not None:
                     return

@@ -12,10 +12,9 @@ import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from hashlib import sha256
 from typing import Final
 
-from mcprev.core.store import Record, Store
+from mcprev.core.store import Record, Store, client_digest
 from mcprev.error_text import invalid_value
 from mcprev.errors import InternalError, InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
@@ -70,7 +69,7 @@ class Quotas:
 
     def client_index(self, client: str) -> str:
         """Return the index of the sessions of a client, whose name nobody learns from it."""
-        return f"{self.name}/{sha256(client.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
+        return f"{self.name}/{client_digest(client)}"
 
     async def take(
         self, index: str, request_id: RequestId | None, *, null_id: bool = False

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Final
 
-from mcprev.core.store import Record, Store
+from mcprev.core.store import Record, Store, stored_for
 from mcprev.error_text import invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.stores.watching import TRIES
@@ -150,7 +150,13 @@ async def write_record(store: Store, key: str, value: dict[str, Json], seen: int
     """Store a record if its version is still `seen`; return its version."""
     encoded = json.dumps(value, separators=(",", ":")).encode()
     index = INDEX if value["session"]["ready"] else UNCONFIRMED
-    return await store.write(f"session/{key}", encoded, seen=seen, ttl=ttl, index=index)
+    with stored_for(digest_in(value)):
+        return await store.write(f"session/{key}", encoded, seen=seen, ttl=ttl, index=index)
+
+
+def digest_in(value: dict[str, Json]) -> str | None:
+    """Return the digest of the client whose session a record describes; None if its client is not known."""
+    return value.get("client", "").rpartition("/")[2] or None
 
 
 class Ids:

@@ -20,7 +20,7 @@ from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import EVENT_ID
 from mcprev.workers.copied import SessionOwner
 from mcprev.workers.own_stream import OwnStream
-from mcprev.workers.record import BLOCK, log_ttl, without_workers
+from mcprev.workers.record import BLOCK, digest_in, log_ttl, without_workers
 from mcprev.workers.streams import AHEAD, BACKLOG, SharedStream, StreamReader
 from mcprev.workers.worker import LOOK
 
@@ -66,6 +66,7 @@ class SharedSession(OwnStream):
             self._worker,
             self._log(number),
             number,
+            client=digest_in(self.record.value),
             ids=ids,
             ttl=log_ttl(self.record.ttl),
             start=self._sessions.start,

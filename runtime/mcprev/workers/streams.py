@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
-from mcprev.core.store import LogBounds, LogItem, LogTail, Store
+from mcprev.core.store import LogBounds, LogItem, LogTail, Store, stored_for
 from mcprev.error_text import worker_lost
-from mcprev.errors import Json, StoreError
+from mcprev.errors import Json, StoreError, StoreShareError
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import encode_error
@@ -63,6 +63,7 @@ class SharedStream:
         log: str,
         number: int,
         *,
+        client: str | None,
         ids: Callable[[], Sequence[Json]],
         ttl: float,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
@@ -70,9 +71,10 @@ class SharedStream:
     ) -> None:
         """`ttl` is how long the stream is kept while its requests run, unless it is renewed. `ids` returns the ids of the requests in progress whose responses the stream carries.
 
+        `client` is the digest of the client for whose share of the store it counts.
         `start` runs a task until it ends. `over` is called with the number when there is nothing more to store.
         """
-        self._store, self._worker, self._log, self._ids = store, worker, log, ids
+        self._store, self._worker, self._log, self._ids, self._client = store, worker, log, ids, client
         self._start, self._over = start, over
         self._running = ENDED._replace(ttl=ttl)
         self.number: int = number
@@ -187,6 +189,9 @@ class SharedStream:
                 try:
                     async with self._worker.writing:
                         await self._write_queue()
+                except StoreShareError:  # others do not wait for a client that has filled its share
+                    _logger.warning("a stream cannot be resumed, because its client stores too much already")
+                    self.fence()
                 except StoreError as error:
                     self._worker.complain("the events of a stream cannot be stored now", error)
                     self._moved.set()
@@ -222,8 +227,9 @@ class SharedStream:
     async def _append(self, items: list[LogItem]) -> bool:
         """Append items; return False if others have ended the stream."""
         bounds = ENDED if items[-1].value == END else self._running
-        if await self._store.append(self._log, items, bounds=bounds, seen=self._stored) is not None:
-            return True
+        with stored_for(self._client):
+            if await self._store.append(self._log, items, bounds=bounds, seen=self._stored) is not None:
+                return True
         # An earlier attempt may have stored them without saying so.
         tail = await self._store.tail(self._log, self._stored)
         last = self._stored + len(items)

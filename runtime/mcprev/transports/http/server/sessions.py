@@ -132,6 +132,12 @@ class Session(AsgiConnection):
         stream = self._streams[self._numbers] = SessionStream(self, self._numbers, whole=whole)
         return stream
 
+    def belongs_to(self, client: str | None) -> None:
+        """Let the stored events of the session count for the share of a client, if it is known and the store has shares."""
+        belongs = getattr(self._events, "belongs", None)
+        if client is not None and belongs is not None:
+            belongs(self.id, client)
+
     def keep(self, stream: int, number: int, message: bytes, *, droppable: bool) -> None:
         """Store an event; if a required one cannot be stored, no client can resume past it."""
         if self._events is not None:
@@ -345,6 +351,7 @@ class Sessions:
     def opened(self, session: Session, client: str | None) -> asyncio.Task[None] | None:
         """Take a session that `initialize` opens; return what its response has to wait for, which may raise `StoreError`."""
         self.add(session, client)
+        session.belongs_to(client)
         return None
 
     async def delete(self, session: Session) -> None:
