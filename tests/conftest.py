@@ -28,6 +28,7 @@ from _pytest.runner import runtestprotocol
 from _pytest.skipping import evaluate_skip_marks
 from hypothesis import HealthCheck, settings
 
+import drawing
 import ordering
 import requirements
 import running
@@ -87,6 +88,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addoption(
         "--requirements-to", metavar="FILE", help="write down which test checks which requirement"
     )
+    parser.addoption(
+        "--not-again",
+        metavar="FILE",
+        help="leave out tests whose names the file has, a line each, but for those that draw their cases",
+    )
     pluginmanager.register(shuffling, "shuffling")  # in time for its options
 
 
@@ -133,6 +139,10 @@ def pytest_collection(session: pytest.Session) -> None:
             del sys.modules[name]
 
 
+def _place_of(item: pytest.Item) -> tuple[Path, str]:
+    return item.path, str(getattr(item, "originalname", item.name))
+
+
 def _file_of(module: ModuleType) -> str | None:
     return getattr(module, "__file__", None)
 
@@ -143,6 +153,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(support.skip_without_upstream)
     left_out = {item for item in items if requirements.is_left_out(item)} | {*_skipped_again(items)}
     left_out |= {*_combined_again(items)}
+    if (known := config.getoption("--not-again")) is not None:
+        names = set(Path(str(known)).read_text(encoding="utf-8").splitlines())
+        left_out |= {item for item in items if item.nodeid in names and not drawing.draws(*_place_of(item))}
     if left_out:
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
