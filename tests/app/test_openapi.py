@@ -227,6 +227,18 @@ def test_names_and_descriptions() -> None:
 # -- calls of a real API ---------------------------------------------------------------------------------
 
 
+async def body_of(request: web.Request) -> dict[str, Any]:
+    if request.content_type == "application/json":
+        return {"body": await request.json()}
+    return {"form": [[name, *field_of(value)] for name, value in (await request.post()).items()]}
+
+
+def field_of(value: Any) -> list[str | None]:
+    if isinstance(value, web.FileField):
+        return [value.file.read().hex(), value.content_type, value.filename]
+    return [value if isinstance(value, str) else bytes(value).decode()]
+
+
 async def respond(request: web.Request) -> web.StreamResponse:
     match request.path:
         case "/v1/huge":
@@ -235,12 +247,11 @@ async def respond(request: web.Request) -> web.StreamResponse:
             return web.Response(
                 status=418, text=f"no: {request.headers['X-Key']} {request.headers['Auth']}" + "y" * 2000
             )
-        case "/v1/away":
-            return web.Response(status=302, headers={"Location": "http://other.example/x"})
-        case "/v1/near":
-            return web.Response(status=302, headers={"Location": "/v1/text"})
-        case "/v1/circle":
-            return web.Response(status=302, headers={"Location": "/v1/circle"})
+        case "/v1/page":
+            return web.Response(status=502, text=PAGE, content_type="text/html")
+        case "/v1/away" | "/v1/near" | "/v1/circle":
+            to = {"away": "http://other.example/x", "near": "/v1/text", "circle": "/v1/circle"}
+            return web.Response(status=302, headers={"Location": to[request.path.removeprefix("/v1/")]})
         case "/v1/text":
             return web.Response(text="hello")
         case "/v1/list":
@@ -265,7 +276,7 @@ async def respond(request: web.Request) -> web.StreamResponse:
                 name: request.headers[name] for name in ("X-H", "Cookie") if name in request.headers
             }
             if request.can_read_body:
-                told["body"] = await request.json()
+                told |= await body_of(request)
             return web.json_response(told)
 
 
@@ -284,6 +295,10 @@ async def served(
         await runner.cleanup()
 
 
+PAGE: Final = (
+    "<!DOCTYPE html><html><head><title>502 Bad Gateway</title><style>p { color: red }</style>\n<SCRIPT>var a = '<p>';</Script>"
+    "</head>\n<!-- <p>padding --><body><h1>502  Bad&nbsp;Gateway</h1><hr>nginx &lt;1.2&gt; <b>key-of-ours</b></body></html>"
+)
 SECRETS: Final = {"X-Key": "key-of-ours", "Auth": "Bearer token-of-ours"}
 
 
@@ -368,6 +383,167 @@ def test_values_in_paths_headers_and_cookies() -> None:
     found = answer_of(call({"parameters": given}, arguments, "/x/{p}"))
     assert found["target"] == "/v1/x/a%2Fb,%7Bc%7D%3F"
     assert found["headers"] == {"X-H": "1,2", "Cookie": "c=a%3B%20b%3Dc"}
+
+
+NULLABLE: Final = {"type": ["string", "array", "object", "null"]}
+UNDEFINED: Final[Mapping[str, tuple[dict[str, Any], Any]]] = {
+    "a text": (parameter("q", schema=NULLABLE), None),
+    "a required text": (parameter("q", schema=NULLABLE, required=True), None),
+    "a list": (parameter("q", schema=NULLABLE), [None]),
+    "a list with commas": (parameter("q", schema=NULLABLE, explode=False), [None, None]),
+    "a list with pipes": (parameter("q", schema=NULLABLE, style="pipeDelimited", explode=False), None),
+    "members": (parameter("q", schema={**FIELDS, "type": ["object", "null"]}), {"a": None}),
+    "an object": (parameter("q", schema=NULLABLE, style="deepObject", explode=True), {"a": None}),
+    "no object": (parameter("q", schema=NULLABLE, style="deepObject", explode=True), None),
+    "JSON": ({"name": "q", "in": "query", "content": {"application/json": {"schema": NULLABLE}}}, None),
+    "a header": (parameter("X-H", "header", NULLABLE), None),
+    "a list in a header": (parameter("X-H", "header", NULLABLE), [None]),
+    "a cookie": (parameter("c", "cookie", NULLABLE), None),
+    "what is no null": (parameter("q", schema=NUMBER), None),
+}
+
+
+@pytest.mark.parametrize("case", UNDEFINED)
+def test_a_parameter_that_is_null_is_left_out(case: str) -> None:
+    given, value = UNDEFINED[case]
+    found = answer_of(call({"parameters": [given]}, {given["name"]: value}))
+    assert (found["target"], found["headers"]) == ("/v1/x", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "expected"),
+    [
+        (parameter("q", schema=NULLABLE), ["a", None, "b"], "?q=a&q=b"),
+        (parameter("q", schema=NULLABLE, explode=False), ["a", None], "?q=a"),
+        (parameter("q", schema=NULLABLE, style="deepObject", explode=True), {"a": None, "b": "c"}, "?q%5Bb%5D=c"),
+        ({"name": "q", "in": "query", "required": True, "content": {"application/json": {}}}, None, "?q=null"),
+        (parameter("q", schema=NULLABLE), "null", "?q=null"),
+    ],
+)  # fmt: skip
+def test_null_within_a_parameter_is_left_out(given: Any, value: Any, expected: str) -> None:
+    assert answer_of(call({"parameters": [given]}, {"q": value}))["target"] == f"/v1/x{expected}"
+
+
+def test_null_is_no_part_of_a_path() -> None:
+    result = call({"parameters": [parameter("v", "path", NULLABLE, required=True)]}, {"v": None}, "/x/{v}")
+    assert result.is_error
+    assert "'v' is empty" in text_of(result)
+
+
+FILE: Final = {"type": "string", "format": "binary"}
+NAMES: Final = {"type": "array", "items": TEXT}
+ADDRESS: Final = {"type": "object", "properties": {"city": TEXT}}
+URL_ENCODED: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
+FORMS: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any], list[list[Any]]]]] = {
+    "texts": (
+        {URL_ENCODED: {"schema": {"properties": {"a": TEXT, "b": NUMBER, "c": {"type": "boolean"}}, "required": ["a"]}}},
+        {"a": "\u00e9 &=+", "b": 5, "c": True}, [["a", "\u00e9 &=+"], ["b", "5"], ["c", "true"]],
+    ),
+    "what is left out": (
+        {URL_ENCODED: {"schema": {"properties": {"a": TEXT, "b": NULLABLE, "c": NULLABLE}}}},
+        {"a": "", "b": None, "c": [None, "x"]}, [["a", ""], ["c", "x"]],
+    ),
+    "lists and objects": (
+        {URL_ENCODED: {"schema": {"properties": {"n": NAMES, "o": ADDRESS}}}},
+        {"n": ["a", "b,c"], "o": {"city": "x"}}, [["n", "a"], ["n", "b,c"], ["o", '{"city": "x"}']],
+    ),
+    "styles": (
+        {URL_ENCODED: {
+            "schema": {"properties": {"n": NAMES, "o": ADDRESS, "p": NAMES}},
+            "encoding": {
+                "n": {"style": "form", "explode": False}, "o": {"style": "deepObject", "explode": True}, "p": {"style": "pipeDelimited"},
+            },
+        }},
+        {"n": ["a", "b"], "o": {"city": "x y"}, "p": ["1", "2"]}, [["n", "a,b"], ["o[city]", "x y"], ["p", "1|2"]],
+    ),
+    "a body of any members": ({URL_ENCODED: {"schema": {"type": "object"}}}, {"body": {"a": 1, "b": ["c"]}}, [["a", "1"], ["b", "c"]]),
+    "parts": (
+        {MULTIPART: {"schema": {"properties": {"a": TEXT, "o": ADDRESS, "n": NAMES}}}},
+        {"a": "\u00e9\r\n", "o": {"city": "x"}, "n": ["1", "2"]}, [["a", "\u00e9\r\n"], ["o", '{"city": "x"}'], ["n", "1"], ["n", "2"]],
+    ),
+    "files": (
+        {MULTIPART: {
+            "schema": {"properties": {
+                "one": FILE, "two": {"type": "array", "items": {"$ref": "#/components/schemas/File"}},
+                "none": {"anyOf": [FILE, {"type": "null"}]}, "text": {"type": "string", "contentEncoding": "base64"},
+            }},
+            "encoding": {"one": {"contentType": "image/png, image/jpeg"}},
+        }},
+        {"one": "//8=", "two": ["AA==", "AQ=="], "none": None, "text": "//8="},
+        [["one", "ffff", "image/png", "one"], *(["two", each, "application/octet-stream", "two"] for each in ("00", "01")), ["text", "//8="]],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORMS)
+def test_a_body_that_is_a_form_is_sent(case: str) -> None:
+    content, arguments, expected = FORMS[case]
+    schemas = {"File": {"type": "string", "contentMediaType": "application/pdf"}}
+    found = call(
+        {"requestBody": {"required": True, "content": content}}, arguments, components={"schemas": schemas}
+    )
+    assert answer_of(found)["form"] == expected
+
+
+def test_files_are_arguments_in_base64() -> None:
+    schema = {
+        "properties": {
+            "file": {**FILE, "description": "A picture."},
+            "others": {"type": "array", "items": FILE},
+        }
+    }
+    operation = {"requestBody": {"content": {MULTIPART: {"schema": schema}}}}
+    members = tool_of(operation)["inputSchema"]["properties"]
+    told = "Base64 of the bytes of the file."
+    assert members["file"] == {
+        "type": "string", "contentEncoding": "base64", "description": f"A picture. {told}",
+    }  # fmt: skip
+    assert members["others"]["items"] == {"type": "string", "contentEncoding": "base64", "description": told}
+    result = call(operation, {"file": "no base64!"})
+    assert text_of(result) == "'file' is not base64; pass the bytes of the file in base64"
+
+
+def test_a_body_is_sent_as_json_if_it_can_be() -> None:
+    schema = {"schema": {"properties": {"a": TEXT}}}
+    content = {MULTIPART: schema, URL_ENCODED: schema, "application/json": schema}
+    assert answer_of(call({"requestBody": {"content": content}}, {"a": "b"}))["body"] == {"a": "b"}
+
+
+def test_an_operation_that_cannot_be_a_tool_is_left_out_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Each of those of documents that cannot be used, beside one that can be a tool."""
+    tried = 0
+    for name, (bad, why) in BAD.items():
+        paths = bad.get("paths")
+        if not isinstance(paths, dict) or not paths or name == "not JSON":
+            continue
+        tried += 1
+        caplog.clear()
+        both: dict[str, Any] = {**bad, "paths": {**paths, "/good": {"get": {"operationId": "good"}}}}
+        api = openapi.Api({"servers": [{"url": BASE}], **both})
+        assert [key for _, key, _ in api.entries()] == ["good"], name
+        assert "an operation is left out: " in caplog.text, name
+        assert why in caplog.text, name
+    assert tried > 15
+
+
+def test_a_page_that_is_an_error_is_its_text() -> None:
+    result = call({}, {}, "/page", method="get")
+    assert text_of(result) == (
+        "GET /page returned status 502: 502 Bad Gateway 502 Bad Gateway nginx <1.2> ***"
+    )
+
+
+@pytest.mark.parametrize(
+    "again", ["<", "<p", "<!--", "<script", "</script", "<style>", "<!-- -->", "&lt;", " "]
+)
+@req("SEC-6", everywhere=True)
+def test_the_steps_of_reading_a_page_grow_with_it(again: str) -> None:
+    assert_linear(
+        openapi_calls._text_of,  # pyright: ignore[reportPrivateUsage]
+        lambda size: Text("<html>" + again * size),
+        openapi_calls,
+    )
 
 
 @pytest.mark.parametrize("required", [False, True])
@@ -1043,9 +1219,9 @@ BAD: Final[Mapping[str, tuple[Any, str]]] = {
     "circle": (
         document({"/a": {"get": {"parameters": [DEEP["a"]]}}}, components={"parameters": DEEP}), "refers to itself",
     ),
-    "form": (
-        with_operation({"requestBody": {"content": {"multipart/form-data": {}}}}),
-        "#/paths/~1a/get/requestBody/content: has no application/json",
+    "body": (
+        with_operation({"requestBody": {"content": {"application/xml": {}}}}),
+        "#/paths/~1a/get/requestBody/content: has no application/json, application/x-www-form-urlencoded or multipart/form-data",
     ),
     "schema": (with_operation({"parameters": [parameter("a", schema={"type": "text"})]}), "#/paths/~1a/get: has a schema that"),
     "required": (

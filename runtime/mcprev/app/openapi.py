@@ -17,16 +17,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 from mcprev.app.arguments import ArgumentError
 from mcprev.app.entries import Entry, RegisteredTool
 from mcprev.app.names import MAX_TOOL_NAME
-from mcprev.app.openapi_calls import (
-    JSON_TYPE,
-    SEPARATORS,
-    TOKEN,
-    ApiArgument,
-    Backend,
-    HttpSession,
-    Operation,
-    plain_name,
-)
+from mcprev.app.openapi_calls import JSON_TYPE, TOKEN, Backend, HttpSession, Operation
 from mcprev.app.openapi_document import (
     Document,
     Schemas,
@@ -38,6 +29,8 @@ from mcprev.app.openapi_document import (
     refuse,
     text_at,
 )
+from mcprev.app.openapi_forms import MULTIPART, URL_ENCODED, FormBody, described_form, with_files_as_text
+from mcprev.app.openapi_parameters import SEPARATORS, ApiArgument, plain_name
 from mcprev.app.openapi_routes import OpenApiRoute, is_readable, resource_of
 from mcprev.app.openapi_secrets import credentials
 from mcprev.app.results import ToolReturns
@@ -94,15 +87,20 @@ Select: TypeAlias = Callable[[str, str, Mapping[str, Json]], bool]
 class _Called(Function):
     """Calls an operation with arguments that its schema allows."""
 
-    def __init__(self, operation: Operation, check: Validator) -> None:
+    def __init__(self, operation: Operation, check: Validator, needed: Collection[str]) -> None:
+        """`needed` are the names of the required arguments."""
         super().__init__(operation)
-        self._check = check
+        self._check, self._needed = check, frozenset(needed)
 
     def read(self, given: Mapping[str, Json]) -> dict[str, Any]:
         """Validate JSON arguments. Raises `ArgumentError`."""
         found = self._check({**given})
-        if found:
-            raise ArgumentError(found)
+        if found:  # models send null for what they leave out
+            given = {
+                name: value for name, value in given.items() if value is not None or name in self._needed
+            }
+            if self._check({**given}):
+                raise ArgumentError(found)
         return super().read({"arguments": {**given}})
 
 
@@ -154,10 +152,14 @@ class Api:
     # -- reading -----------------------------------------------------------------------------------------
 
     def entries(self) -> Iterator[tuple[str, str, Entry]]:
-        """Yield the kind, the name or URI, and the entry of each selected operation. Raises `ValueError`."""
-        found = list(self._operations())
+        """Yield the kind, the name or URI, and the entry of each selected operation.
+
+        An operation that cannot be a tool is left out, and the log says why. Raises `ValueError` if all are.
+        """
+        left_out: list[ValueError] = []
+        found = list(self._operations(left_out))
         ids = Counter(str(operation.get("operationId")) for _, _, operation, _, _ in found)
-        used: set[str] = set()
+        used, usable = set[str](), False
         numbers: Counter[str] = Counter()
         for method, path, operation, item, at in found:
             if self._select is not None and not decision(
@@ -165,11 +167,7 @@ class Api:
             ):
                 continue
             given = operation.get("operationId")
-            base = (
-                text_at(given, below(at, "operationId"))
-                if given and ids[str(given)] == 1
-                else f"{method}{path}"
-            )
+            base = given if isinstance(given, str) and given and ids[given] == 1 else f"{method}{path}"
             base = name = re.sub(r"[^A-Za-z0-9_.-]+", "_", base).strip("_")[:MAX_TOOL_NAME] or method
             short = base[: MAX_TOOL_NAME - 8]
             while name in used:
@@ -177,27 +175,52 @@ class Api:
                 name = f"{short}_{numbers[short] + 1}"
             used.add(name)
             try:
-                found_entry = self._entry(name, method, path, operation, item, at)
-            except RecursionError:
-                refuse(at, "nests too deeply; leave it out with `select`")
+                found_entry = self._entry_of(name, method, path, operation, item, at)
+            except ValueError as error:
+                left_out.append(error)
+                continue
+            usable = True
             if found_entry is not None:
                 yield found_entry
+        if left_out and not usable:
+            raise left_out[0]
+        for why in left_out:
+            _logger.warning("an operation is left out: %s", why)
         if not used:
             refuse("#/paths", "has no operation that `select` accepts; add one, or change `select`")
 
-    def _operations(self) -> Iterator[tuple[str, str, dict[str, Json], dict[str, Json], str]]:
+    def _operations(
+        self, left_out: list[ValueError]
+    ) -> Iterator[tuple[str, str, dict[str, Json], dict[str, Json], str]]:
+        """Yield the operations, and add the errors of those that cannot be read to `left_out`."""
         for path, node in object_at(self.document.root.get("paths", {}), "#/paths").items():
             if path.startswith("x-"):
                 continue
-            if not _PATH.fullmatch(path):
-                refuse(
-                    below("#/paths", path),
-                    "is not the path of a URL; begin it with '/' and percent-encode it",
-                )
-            item, at = self.document.resolve(node, below("#/paths", path))
-            for method in _ANNOTATIONS:
-                if method in item:
-                    yield method, path, object_at(item[method], below(at, method)), item, below(at, method)
+            try:
+                if not _PATH.fullmatch(path):
+                    refuse(
+                        below("#/paths", path),
+                        "is not the path of a URL; begin it with '/' and percent-encode it",
+                    )
+                item, at = self.document.resolve(node, below("#/paths", path))
+            except ValueError as error:
+                left_out.append(error)
+                continue
+            for method in (each for each in _ANNOTATIONS if each in item):
+                try:
+                    operation = object_at(item[method], below(at, method))
+                except ValueError as error:
+                    left_out.append(error)
+                else:
+                    yield method, path, operation, item, below(at, method)
+
+    def _entry_of(
+        self, name: str, method: str, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
+    ) -> tuple[str, str, Entry] | None:
+        try:
+            return self._entry(name, method, path, operation, item, at)
+        except RecursionError:
+            refuse(at, "nests too deeply; leave it out with `select`")
 
     def _entry(
         self, name: str, method: str, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
@@ -212,9 +235,9 @@ class Api:
         if not self._based and ("servers" in operation or "servers" in item):
             refuse(at, "has servers of its own; pass `base_url`, or leave the operation out with `select`")
         schemas = Schemas(self.document, "readOnly")
-        found, body = self._parameters(schemas, path, operation, item, at), False
+        found, body, form = self._parameters(schemas, path, operation, item, at), False, None
         if "requestBody" in operation:
-            arguments, body = self._body(schemas, operation["requestBody"], below(at, "requestBody"))
+            arguments, body, form = self._body(schemas, operation["requestBody"], below(at, "requestBody"))
             found += arguments
         counts = Counter(argument.name for argument in found)
         named: dict[str, ApiArgument] = {}
@@ -235,7 +258,7 @@ class Api:
         named = {key: self._with_members(argument, schemas) for key, argument in named.items()}
         if sum(argument.more for argument in named.values()) > 1:  # whose members would meet
             named = {key: replace(argument, more=False) for key, argument in named.items()}
-        called = Operation(self._backend, method, path, named, body=body, keys=self._keys())
+        called = Operation(self._backend, method, path, named, body=body, form=form, keys=self._keys())
         check = _compiled(checkable(schema), at)
         to = self._route(method, path, tags, readable=is_readable(method, named))
         if to == "exclude":
@@ -252,7 +275,7 @@ class Api:
             output_schema=None if output is None else models.ToolOutputSchema.from_wire(output),
             annotations=_ANNOTATIONS[method],
         )
-        function = _Called(called, check)
+        function = _Called(called, check, [key for key, argument in named.items() if argument.required])
         returns = ToolReturns(name, function, output)
         tool = RegisteredTool(listed=listed, function=function, returns=returns, tags=tags)
         if to == "tool":
@@ -365,11 +388,29 @@ class Api:
                 return object_at(media, where).get("schema", {}), below(where, "schema")
         return None
 
-    def _body(self, schemas: Schemas, node: Json, at: str) -> tuple[list[ApiArgument], bool]:
-        """Return the arguments of a JSON body, and whether the body is sent without any of them."""
+    def _form(self, body: dict[str, Json], at: str) -> tuple[Json, str, FormBody]:
+        """Return the schema of a body that is a form, its place, and how it is written. Raises `ValueError`."""
+        for kind, media in object_at(body.get("content", {}), below(at, "content")).items():
+            plain = kind.partition(";")[0].strip().lower()
+            if plain in {MULTIPART, URL_ENCODED}:
+                where = below(at, "content", kind)
+                said = object_at(media, where)
+                return (
+                    said.get("schema", {}),
+                    below(where, "schema"),
+                    described_form(self.document, plain, said, where),
+                )
+        _refuse_content(at)
+
+    def _body(self, schemas: Schemas, node: Json, at: str) -> tuple[list[ApiArgument], bool, FormBody | None]:
+        """Return the arguments of a body, whether it is sent without any of them, and how it is written if not as JSON."""
         body, at = self.document.resolve(node, at)
-        required = body.get("required") is True
-        given, where = self._json_content(body, at) or _refuse_content(at)
+        required, form = body.get("required") is True, None
+        in_json = self._json_content(body, at)
+        if in_json is None:
+            given, where, form = self._form(body, at)
+        else:
+            given, where = in_json
         target, place = self.document.resolve(given, where) if isinstance(given, OBJECT) else ({}, where)
         whole = target.get("additionalProperties", False) is not False or target.get("nullable") is True
         whole = whole or bool(target.keys() & _COMBINED)
@@ -377,12 +418,15 @@ class Api:
             inner = schemas.convert(target, place)
             needed = array_at(inner.get("required", []), place)
             if (required or not needed) and inner["properties"].keys() >= set(needed):
-                members = inner["properties"].items()
-                return [ApiArgument(name, "member", one, name in needed) for name, one in members], required
+                found = [
+                    ApiArgument(name, "member", one, name in needed)
+                    for name, one in inner["properties"].items()
+                ]
+                return _as_form(schemas, found, form), required, form
         schema = schemas.convert(given, where)
         if isinstance(body.get("description"), str):
             schema["description"] = body["description"]
-        return [ApiArgument("body", "body", schema, required)], False
+        return _as_form(schemas, [ApiArgument("body", "body", schema, required)], form), False, form
 
     def _checked_output(
         self, operation: dict[str, Json], at: str
@@ -422,8 +466,20 @@ class Api:
         return schemas.finish({**same, "anyOf": found})
 
 
+def _as_form(schemas: Schemas, arguments: list[ApiArgument], form: FormBody | None) -> list[ApiArgument]:
+    """Return the arguments of a body; files of a form are text."""
+    if form is None or not any(field.is_file for field in form.fields.values()):
+        return arguments
+    for name, schema in schemas.defs.items():
+        schemas.defs[name] = with_files_as_text(schema)
+    return [replace(argument, schema=with_files_as_text(argument.schema)) for argument in arguments]
+
+
 def _refuse_content(at: str) -> NoReturn:
-    refuse(below(at, "content"), "has no application/json; add it, or leave the operation out with `select`")
+    refuse(
+        below(at, "content"),
+        f"has no application/json, {URL_ENCODED} or {MULTIPART}; add one, or leave the operation out with `select`",
+    )
 
 
 def _compiled(schema: Json, at: str) -> Validator:

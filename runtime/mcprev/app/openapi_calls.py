@@ -7,21 +7,23 @@ and the model reads no credentials of the requests.
 
 from __future__ import annotations
 
+import html
 import json
 import logging
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from pydantic_core import from_json
 
+from mcprev.app.openapi_forms import FormBody
+from mcprev.app.openapi_parameters import ApiArgument, defined, plain_name
 from mcprev.app.openapi_secrets import Secrets, credentials
 from mcprev.errors import Json, MissingExtra, ToolError
-from mcprev.json_schema.bounds import LIST, OBJECT, ValidationIssue, Validator
+from mcprev.json_schema.bounds import OBJECT, ValidationIssue, Validator
 from mcprev.json_schema.validation import describe
 from mcprev_types.latest import models
 
@@ -43,18 +45,16 @@ MAX_EXCERPT: Final = 500
 """The maximum number of characters of an unsuccessful response that the model reads."""
 MAX_REDIRECTS: Final = 5
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-SEPARATORS: Final[Mapping[tuple[str, str], str]] = {
-    ("path", "simple"): ",", ("header", "simple"): ",", ("query", "form"): ",", ("cookie", "form"): ",",
-    ("query", "spaceDelimited"): "%20", ("query", "pipeDelimited"): "%7C", ("query", "deepObject"): "",
-}  # fmt: skip
-"""The styles of parameters by their place, with what stands between several values. The first of a place is its default."""
 DECODED: Final = 4
 """How often a path may be decoded before a segment of it is looked for."""
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_BRACKETS: Final = re.compile(r"[\[\]\x00-\x1f\x7f]")
-_FREE_NAME: Final = re.compile(r"[_.-]*+[A-Za-z0-9][A-Za-z0-9_.-]*+")
-"""A name of a parameter that no document declares, and that every server reads alike."""
+_HIDDEN: Final = re.compile(r"<(!--|script|style)", re.IGNORECASE)
+_HIDDEN_ENDS: Final = {
+    name: re.compile(end, re.IGNORECASE)
+    for name, end in {"": ">", "!--": "-->", "script": "(?=</script)", "style": "(?=</style)"}.items()
+}
+"""What ends a tag of HTML, a comment, and what is no text of the page."""
 JSON_TYPE: Final = re.compile(r"application/(?:[\w.-]+\+)?json|\*/\*", re.IGNORECASE)
 
 
@@ -64,82 +64,6 @@ class ApiError(ToolError):
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
         self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class ApiArgument:
-    """Where an argument goes in a request."""
-
-    name: str
-    """The name in the API."""
-    place: str
-    """`path`, `query`, `header` or `cookie`; `member` of the body or the whole `body`."""
-    schema: dict[str, Json]
-    required: bool
-    style: str = ""
-    explode: bool = False
-    reserved: bool = False
-    """Whether a value in the path may have several segments; many servers decode `%2F` before they route."""
-    members: frozenset[str] = frozenset()
-    """The names of parameters that the members of an exploded object set: those that its schema declares."""
-    more: bool = False
-    """Whether the members of the object set parameters of other names, too."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the parameters that are set by this argument and no other."""
-        return self.members | {self.name}
-
-    def check(self, name: str, value: Json, parameters: Counter[str]) -> None:
-        """Raise `ToolError` for an object whose members would set parameters of other names.
-
-        `parameters` are the names of all parameters of its place, its own ones included.
-        """
-        deep = self.style == "deepObject"
-        if not isinstance(value, OBJECT) or not (deep or (self.style == "form" and self.explode)):
-            return
-        others = parameters - Counter(self.names)
-        taken = {plain_name(other) for other in others}
-        for key in value:
-            if deep:
-                wrong = _BRACKETS.search(key) or f"{self.name}[{key}]" in others
-            elif key in self.members:
-                wrong = key in others
-            else:
-                wrong = not (self.more and _FREE_NAME.fullmatch(key)) or plain_name(key) in taken
-            if wrong:
-                raise ToolError(
-                    f"'{name}' cannot have the member {key!r:.100}, which is not declared or belongs to another "
-                    "parameter; leave it out"
-                )
-
-    def pairs(self, value: Json, safe: str = "") -> list[tuple[str, str]]:
-        """Return the names and values in a request, percent-encoded."""
-
-        def told(item: Json) -> str:
-            return quote(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False), safe=safe)
-
-        if self.style == "json":
-            return [(quote(self.name, safe=""), quote(json.dumps(value), safe=safe))]
-        name, separator = quote(self.name, safe=""), SEPARATORS[self.place, self.style]
-        if isinstance(value, OBJECT):
-            members = [(told(key), told(item)) for key, item in value.items()]
-            if self.style == "deepObject":
-                return [(f"{name}%5B{key}%5D", item) for key, item in members]
-            if self.explode and self.style == "form":
-                return members
-            joined = ["=".join(each) if self.explode else separator.join(each) for each in members]
-            return [(name, separator.join(joined))]
-        if isinstance(value, LIST):
-            if self.explode and self.place in {"query", "cookie"}:
-                return [(name, told(item)) for item in value]
-            return [(name, separator.join(map(told, value)))]
-        return [(name, told(value))]
-
-
-def plain_name(name: str) -> str:
-    """Return what servers may take for the name of a parameter: some ignore case, punctuation or what is in brackets."""
-    return re.sub(r"[\W_]+", "", name.partition("[")[0]).casefold()
 
 
 class Operation:
@@ -153,11 +77,12 @@ class Operation:
         arguments: Mapping[str, ApiArgument],
         *,
         body: bool,
+        form: FormBody | None = None,
         keys: Collection[tuple[str, str]] = (),
     ) -> None:
-        """`keys` are the places and names of the credentials that the document declares."""
+        """`form` is how the body is written if it is not JSON; `keys` are the places and names of the credentials that the document declares."""
         self._api, self._method, self._path = api, method.upper(), path
-        self._arguments, self._body = arguments, body
+        self._arguments, self._body, self._form = arguments, body, form
         self._parameters = {one.place: Counter[str]() for one in arguments.values()}
         """How many arguments and credentials set the parameters of a name, by their places."""
         for place, key in [*keys, *((one.place, key) for one in arguments.values() for key in one.names)]:
@@ -172,11 +97,19 @@ class Operation:
         headers = {"Accept": "application/json, text/*;q=0.9, */*;q=0.1", **self._api.headers}
         given, ours = set[str](), self._api.parameters_of_ours()
         members: Json = body
-        for name, value in arguments.items():
+        for name, sent in arguments.items():
             argument = self._arguments[name]
             if argument.place == "member":
-                body[argument.name] = value
-            elif argument.place == "body":
+                body[argument.name] = sent
+                continue
+            value = sent if argument.place == "body" or argument.style == "json" else defined(sent)
+            if (
+                value is None
+                and (argument.place in {"query", "header", "cookie"})
+                and not (argument.style == "json" and argument.required)
+            ):
+                continue
+            if argument.place == "body":
                 members, whole = value, True
             elif argument.place == "path":
                 path = path.replace(f"{{{argument.name}}}", _segment(name, argument, value))
@@ -197,8 +130,10 @@ class Operation:
             headers["Cookie"] = "; ".join([*([own] if own else ()), *cookies])
         content = None
         if whole or body or self._body:
-            content = json.dumps(members, allow_nan=False).encode()
-            headers["Content-Type"] = "application/json"
+            content, kind = json.dumps(members, allow_nan=False).encode(), "application/json"
+            if self._form is not None:
+                content, kind = await self._form.encoded(members)
+            headers["Content-Type"] = kind
         url = URL(self._api.base_url + path + ("?" + "&".join(query) if query else ""), encoded=True)
         return await self._api.send(self, self._method, url, headers, content, given)
 
@@ -214,7 +149,7 @@ def _leads_out(path: str) -> bool:
 
 def _segment(name: str, argument: ApiArgument, value: Json) -> str:
     """Return a value that stays within its segment of the path."""
-    text = argument.pairs(value)[0][1]
+    text = "" if value is None else argument.pairs(value)[0][1]
     several = re.search(r"[/\\]", unquote(text)) is not None
     if not text or _leads_out(text) or (several and not argument.reserved):
         raise ToolError(f"'{name}' is empty or would change other segments of the path; pass another value")
@@ -225,6 +160,24 @@ def _refuse_ours(name: str, place: str, keys: Iterable[str], ours: Collection[tu
     """Raise `ToolError` for an argument that sets a header or cookie of the session."""
     if any((place, key) in ours for key in keys):
         raise ToolError(f"'{name}' sets a {place} of the session that calls the API; leave it out")
+
+
+def _excerpt(text: str, kind: str) -> str:
+    """Return the beginning of an unsuccessful response; of a page, that of its text."""
+    if "html" in kind or text[:1000].lstrip().lower().startswith(("<!doctype html", "<html")):
+        text = _text_of(text)
+    return text if len(text) <= MAX_EXCERPT else f"{text[: MAX_EXCERPT - 1]}\u2026"
+
+
+def _text_of(page: str) -> str:
+    """Return the text of a page of HTML, without what is in comments, scripts and styles."""
+    found, at = list[str](), 0
+    while (start := page.find("<", at)) >= 0:
+        found += [page[at:start], " "]
+        hidden = _HIDDEN.match(page, start)
+        end = _HIDDEN_ENDS["" if hidden is None else hidden[1].lower()].search(page, start + 1)
+        at = len(page) if end is None else end.end()
+    return " ".join(html.unescape("".join([*found, page[at:]])).split())
 
 
 def _without(secrets: Secrets, text: str, kind: str) -> str:
@@ -347,7 +300,8 @@ class Backend:
             raise ToolError(f"{name} returned {kind}, which is not text") from None
         text = _without(secrets, text, kind)
         if failed:
-            found = f"{name} returned status {response.status}: {text[:MAX_EXCERPT]}".rstrip(": ")
+            excerpt = secrets.hide(_excerpt(text, kind))
+            found = f"{name} returned status {response.status}: {excerpt}".rstrip(": ")
             raise ApiError(found, response.status)
         value: Json = None
         is_json = bool(text) and JSON_TYPE.fullmatch(kind) is not None

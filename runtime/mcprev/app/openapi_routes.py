@@ -12,8 +12,9 @@ from pydantic_core import from_json
 
 from mcprev.app.arguments import ArgumentError
 from mcprev.app.entries import RegisteredTool, Resource, ResourceTemplate
-from mcprev.app.openapi_calls import ApiArgument, ApiError, Operation
+from mcprev.app.openapi_calls import ApiError, Operation
 from mcprev.app.openapi_document import refuse
+from mcprev.app.openapi_parameters import ApiArgument
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
 from mcprev.errors import InternalError, Json, ToolError

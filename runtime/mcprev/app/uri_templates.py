@@ -9,18 +9,16 @@ them before you use them in a path or a query (`file_path` does so for files).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.protocol.uris import comparable, encoded, foreign_character, is_uri
 
-Texts: TypeAlias = Mapping[str, str | list[str]]
-"""The values of variables by name, a list for a variable of a list."""
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _EXPRESSION: Final = re.compile(rf"\{{([+#./;?&]?)({_NAME}\*?(?:,{_NAME}\*?)*)\}}")
 _QUERY: Final = re.compile(rf"\{{[?&]{_NAME}\*?(?:,{_NAME}\*?)*\}}")
