@@ -627,11 +627,12 @@ def test_registrations_are_bounded_in_size_number_and_time() -> None:
             used, unused = (await hand.register())["client_id"], (await hand.register())["client_id"]
             await hand.redeem(used, await hand.log_in(used))
             await hand.register()
-            assert_refused(
-                await hand.send("POST", "/register", json={"redirect_uris": [REDIRECT]}),
-                "temporarily_unavailable",
-                429,
-            )
+            refused = await hand.send("POST", "/register", json={"redirect_uris": [REDIRECT]})
+            assert_refused(refused, "temporarily_unavailable", 429)
+            site.clock.now += int(refused.headers["retry-after"]) - 1
+            assert (await hand.send("POST", "/register", json={"redirect_uris": [REDIRECT]})).status == 429
+            site.clock.now += 1
+            assert (await hand.register())["client_id"]
             site.clock.now += 3601
             assert (await hand.ask(used)).status == 200
             assert_page(await hand.ask(unused))
@@ -659,12 +660,14 @@ def test_whoever_has_no_login_cannot_fill_the_store_of_those_who_have(
                     break
                 refused = await hand.send("POST", "/register", json={"redirect_uris": long})
             assert_refused(refused, "temporarily_unavailable", 429)
+            assert 0 < int(refused.headers["retry-after"]) <= clients.UNUSED
             sent = await hand.consent(await hand.ask(client, state="x" * 2000))
             for _ in range(29):
                 if sent.status != 303:
                     break
                 sent = await hand.consent(await hand.ask(client, state="x" * 2000))
             assert_page(sent, 503)
+            assert 0 < int(sent.headers["retry-after"]) <= server.LOGIN_TIME
             assert (await hand.refresh(client, tokens["refresh_token"])).status == 200
             site.clock.now += 3601
             assert await hand.log_in((await hand.register())["client_id"])

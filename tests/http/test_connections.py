@@ -66,7 +66,6 @@ CASES: Final[dict[str, tuple[bytes, str, list[int], bool]]] = {
     "old and long": (call(version="1.0", connection="keep-alive"), "", [200], CLOSED),
     "closed behind": (call(connection="close"), "", [200], CLOSED),
     "closed behind, and more": (call(connection="close") + call(), "", [200], CLOSED),
-    "a newer HTTP": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", [400], CLOSED),
     "an offer of a newer HTTP": (call(**H2C) + call(), "", [200, 200], OPEN),
     "such an offer in chunks": (in_chunks(offers=H2C) + call(), "", [200, 200], OPEN),
     "such an offer, and closed": (

@@ -134,6 +134,7 @@ def test_a_session_has_no_more_get_streams_than_allowed(row: Revision) -> None:
         client = await Client(make()).open(row)
         streams = [await client.send("GET").begun() for _ in range(17)]
         assert [stream.status for stream in streams] == [200] * 16 + [429]
+        assert streams[-1].headers["retry-after"] == "10"
         for stream in streams[:16]:
             stream.disconnect()
             await stream.done()

@@ -31,6 +31,8 @@ from served_workers import free_port, served
 from support import ROOT
 
 HOST = "mcp.example"
+CLIENT = "127.0.0.2"
+"""The address of clients, which is not that of nginx."""
 APP = ROOT / "examples" / "deploy" / "shop.py"
 pytestmark = [
     pytest.mark.skipif(binary() is None, reason="nginx is not there: `make nginx` unpacks Debian's"),
@@ -78,7 +80,8 @@ async def deployed(folder: Path, *options: str, target: Path = APP) -> AsyncGene
     page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^```nginx\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     trusted = certified(folder)
-    async with served(target, None, "--health", "--host", HOST, *options) as server:
+    trusting = ("--trusted-proxy", "127.0.0.1")
+    async with served(target, None, "--health", "--host", HOST, *trusting, *options) as server:
         ports = free_port(), free_port()
         for old, new in (
             ("127.0.0.1:8000 ", f"127.0.0.1:{server.port} "),
@@ -89,7 +92,8 @@ async def deployed(folder: Path, *options: str, target: Path = APP) -> AsyncGene
         ):
             assert text.count(old) == 1
             text = text.replace(old, new)
-        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(trusted)), resolver=Here())
+        context = ssl.create_default_context(cafile=str(trusted))
+        connector = aiohttp.TCPConnector(ssl=context, resolver=Here(), local_addr=(CLIENT, 0))
         async with started(folder, text), aiohttp.ClientSession(connector=connector) as http:
             yield Deployed(*ports, http)
 
@@ -133,5 +137,29 @@ def test_nginx_sends_to_tls_and_has_the_limit_of_bodies_that_the_server_has(tmp_
                 body, headers = BytesIO(b" " * size), {"content-type": "application/json"}
                 async with front.http.post(front.url, data=body, headers=headers) as answer:
                     assert answer.status == status
+
+    run(main(), limit=60)
+
+
+@req("SEC-6", everywhere=True)
+def test_the_server_knows_the_client_and_its_url_and_nobody_can_claim_others(tmp_path: Path) -> None:
+    app = tmp_path / "seen.py"
+    app.write_text(
+        "import mcprev\nfrom starlette.requests import Request\n\napp = mcprev.App('seen', '1.0')\n\n"
+        "@app.route('/seen')\nasync def seen(request: Request) -> dict[str, object]:\n"
+        "    return {'client': request.client.host, 'url': str(request.url)}\n"
+    )
+    lies = {
+        "X-Forwarded-For": "6.6.6.6",
+        "Forwarded": "for=6.6.6.6;host=evil.example",
+        "X-Forwarded-Host": "evil.example",
+    }
+
+    async def main() -> None:
+        async with deployed(tmp_path, target=app) as front:
+            url = f"https://{HOST}:{front.tls}/seen"
+            for headers in ({}, lies):
+                async with front.http.get(url, headers=headers) as answer:
+                    assert await answer.json() == {"client": CLIENT, "url": f"https://{HOST}/seen"}
 
     run(main(), limit=60)

@@ -157,6 +157,9 @@ class Bearer:
 
     # -- metadata ------------------------------------------------------------------------------------------
 
+    def check_place(self, path: str, root: str) -> None:
+        """Check that clients find it where it is served; tokens of others may be for any URL."""
+
     def at(self, root: str) -> Bearer:
         """Return a copy for an app that is mounted at `root`: its challenges name the metadata URL below that path."""
         if root in {"", "/"}:

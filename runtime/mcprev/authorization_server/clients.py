@@ -44,7 +44,7 @@ class ClientRegistry:
         client = read_client(wanted, self._schemes, new_secret())
         for counted, most in ((address, self._most), ("", ALL)):
             if not await self._vault.count("registrations", counted, most, _HOUR):
-                raise _too_many()
+                raise _too_many(self._vault.retry_after(_HOUR))
         found: dict[str, Json] = {
             "client_id": client.client_id,
             "client_name": client.name,
@@ -60,7 +60,7 @@ class ClientRegistry:
         if not await self._vault.write_within(
             MAX_UNUSED, _KIND, client.client_id, asdict(client), ttl=UNUSED, address=address
         ):
-            raise _too_many()
+            raise _too_many(self._vault.retry_after(UNUSED))
         return found
 
     async def named(self, client_id: str, address: str) -> ClientRecord:
@@ -98,5 +98,7 @@ class ClientRegistry:
         return None if found is None else ClientRecord.read(found[0])
 
 
-def _too_many() -> OAuthError:
-    return OAuthError("temporarily_unavailable", "too many clients were registered; try again later", 429)
+def _too_many(seconds: int) -> OAuthError:
+    return OAuthError(
+        "temporarily_unavailable", "too many clients were registered; try again later", 429, seconds
+    )

@@ -62,7 +62,10 @@ class ClientDocuments:
         counted = await counts(_KIND, address, self._most, _HOUR) and await counts(_KIND, "", FETCHES, _HOUR)
         if url not in self._running:
             if not counted or len(self._running) >= PARALLEL:
-                raise PageError("Too many metadata documents of apps are being read. Try again later.", 429)
+                wait = 10 if counted else self._vault.retry_after(_HOUR)
+                raise PageError(
+                    "Too many metadata documents of apps are being read. Try again later.", 429, wait
+                )
             task = self._running[url] = asyncio.ensure_future(self._fetch(url))
             task.add_done_callback(lambda _: self._running.pop(url, None))
         return self._running[url]

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Final, TypeVar, cast
 from urllib.parse import urlsplit
 
-from typing_extensions import Unpack
+from typing_extensions import Unpack, override
 
 from mcprev.auth.bearer import TIMEOUT, Bearer, Needs, Suffices, includes
 from mcprev.auth.urls import split_resource
@@ -155,6 +155,7 @@ class Login(Bearer):
         parts = urlsplit(resource)
         if split_resource(resource) is None:
             raise ValueError("`resource` must be the URL of the endpoint, such as https://mcp.example/mcp")
+        self._names_issuer = issuer is not None
         at = f"{parts.scheme}://{parts.netloc}" if issuer is None else issuer
         settings = LoginSettings(**options)
         self._provider = ProviderLogin(provider, settings) if isinstance(provider, Provider) else None
@@ -173,6 +174,30 @@ class Login(Bearer):
             clock=settings.clock,
         )
         self.routes: Mapping[str, App | Route] = {**self.routes, **self.server.routes}
+
+    @override
+    def check_place(self, path: str, root: str) -> None:
+        """Check that browsers find the login where it is served. Raises `ValueError` that says what mends it."""
+        public, here = urlsplit(self.resource).path.rstrip("/"), path.rstrip("/")
+        if not here or not public.endswith(here):
+            return
+        prefix, issuer = public.removesuffix(here), self.server.issuer
+        if prefix != root:
+            mended = (
+                f'with --root-path {prefix} or http={{"root_path": "{prefix}"}}'
+                if prefix
+                else "without `root_path`"
+            )
+            raise ValueError(
+                f"`resource` of mcprev.Login has the path {public}, but clients find the server at {root}{path}: if a proxy "
+                f"removes '{prefix}' from the paths of requests, start {mended}; if none does, with --path {public}"
+            )
+        if urlsplit(issuer).path.rstrip("/") != root and not self._names_issuer:
+            raise ValueError(
+                f"a proxy removes {root} from the paths of requests, but the pages of the login are at {issuer}: pass "
+                f"issuer='{issuer}{root}' to mcprev.Login; or issuer='{issuer}', if the proxy passes on /authorize, /callback, "
+                "/token, /register and /.well-known/ of that host"
+            )
 
     async def provider_token(self, access: Access | None) -> str:
         """Return the provider's access token of a user, `ctx.access`, refreshed if it has expired.

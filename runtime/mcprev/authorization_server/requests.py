@@ -36,8 +36,10 @@ _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 class OAuthError(Exception):
     """The response to a client's request that fails: an error code of OAuth and a description without secrets."""
 
-    def __init__(self, error: str, description: str, status: int = 400) -> None:
+    def __init__(self, error: str, description: str, status: int = 400, retry: int | None = None) -> None:
+        """`retry` is after how many seconds the client may try again, if it may."""
         super().__init__(description)
+        self.retry: int | None = retry
         self.error: str = error
         self.description: str = description
         self.status: int = status
@@ -46,8 +48,10 @@ class OAuthError(Exception):
 class PageError(Exception):
     """A message for the user, as a page that leads nowhere."""
 
-    def __init__(self, message: str, status: int = 400) -> None:
+    def __init__(self, message: str, status: int = 400, retry: int | None = None) -> None:
+        """`retry` is after how many seconds the user may try again, if known."""
         super().__init__(message)
+        self.retry: int | None = retry
         self.message: str = message
         self.status: int = status
 

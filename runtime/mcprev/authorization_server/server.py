@@ -274,7 +274,11 @@ class AuthorizationServer:
     ) -> WebResponse:
         """Send the user to the identity provider, or back to the client if the user is known by now."""
         if not await self._vault.count("logins", request.client, LOGINS, HOUR):
-            raise PageError("Too many logins were begun from this address. Try again later.", 429)
+            raise PageError(
+                "Too many logins were begun from this address. Try again later.",
+                429,
+                self._vault.retry_after(HOUR),
+            )
         state, attempt = new_secret(), Attempt(
             wanted, digest_of(browser), new_secret(), new_secret(), expected
         )
@@ -284,7 +288,11 @@ class AuthorizationServer:
         if not await self._vault.write_within(
             MAX_ATTEMPTS, "attempt", state, asdict(attempt), ttl=LOGIN_TIME, address=request.client
         ):
-            raise PageError("Too many logins are in progress. Try again in some minutes.", 503)
+            raise PageError(
+                "Too many logins are in progress. Try again in some minutes.",
+                503,
+                self._vault.retry_after(LOGIN_TIME),
+            )
         return redirect(found, self._set_cookie(browser))
 
     async def _returned(self, request: WebRequest) -> WebResponse:
@@ -384,7 +392,7 @@ class AuthorizationServer:
                 _log.warning("a login is not refreshed: %s", error)
                 if await self.grants.find(name) is None:
                     raise OAuthError("invalid_grant", "the login has ended") from None
-                raise OAuthError("temporarily_unavailable", "try again later", 503) from None
+                raise OAuthError("temporarily_unavailable", "try again later", 503, 10) from None
         return await self.grants.rotated(name, rotation, form)
 
     async def _revoke(self, request: WebRequest) -> WebResponse:

@@ -6,6 +6,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable
+from math import ceil
 from typing import Final
 
 from mcprev.authorization_server.keys import ServerKeys, digest_of
@@ -89,6 +90,10 @@ class Vault:
             if await self._records.write(key, b"%d" % (number + by), seen=version, ttl=seconds) is not None:
                 return True
         return False
+
+    def retry_after(self, seconds: float) -> int:
+        """Return the seconds until the window of time ends in which `count` counts now."""
+        return max(1, ceil(seconds - self._clock() % seconds))
 
     async def change(
         self, kind: str, name: str, changed: Callable[[Json], tuple[Json, float] | None]

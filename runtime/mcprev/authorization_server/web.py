@@ -16,7 +16,17 @@ from mcprev.authorization_server.requests import OAuthError, PageError
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.body_budget import BodyBudget, ClientGone
-from mcprev.transports.http.server.request import JSON_TYPE, App, AsgiRequest, Fields, Receive, Scope, Send
+from mcprev.transports.http.server.request import (
+    JSON_TYPE,
+    NOT_CODED,
+    App,
+    AsgiRequest,
+    Fields,
+    Receive,
+    Scope,
+    Send,
+    is_coded,
+)
 from mcprev.transports.http.server.routes import Route
 from mcprev.wire.headers import Headers
 
@@ -100,6 +110,8 @@ async def _answered(
         return WebResponse(204, tuple(zip(names, allowed, strict=True)))
     if http_request.verb not in verbs:
         return WebResponse(405, ((b"allow", ", ".join(verbs).encode()),))
+    if is_coded(http_request.headers):
+        return WebResponse(NOT_CODED.status, (JSON_TYPE, *NOT_CODED.headers), NOT_CODED.body)
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
             body = await http_request.read(MAX_FORM, budget)
@@ -112,10 +124,10 @@ async def _answered(
     except OAuthError as error:
         return error_response(error)
     except PageError as error:
-        return page(error.status, message_page(error.message))
+        return page(error.status, message_page(error.message), *_retry(error.retry))
     except StoreError as error:
         _log.error("a request for a login failed: %s", error)
-        return error_response(OAuthError("temporarily_unavailable", "try again later", 503))
+        return error_response(OAuthError("temporarily_unavailable", "try again later", 503, 10))
 
 
 def _read_request(http_request: AsgiRequest, body: bytes) -> WebRequest:
@@ -176,8 +188,12 @@ def error_response(error: OAuthError) -> WebResponse:
     """Return the response with an error of OAuth (RFC 6749, 5.2)."""
     found = json_response({"error": error.error, "error_description": error.description}, error.status)
     if error.status != 401:
-        return found
+        return WebResponse(found.status, (*found.fields, *_retry(error.retry)), found.body)
     return WebResponse(401, (*found.fields, (b"www-authenticate", b"Basic")), found.body)
+
+
+def _retry(seconds: int | None) -> Fields:
+    return () if seconds is None else ((b"retry-after", b"%d" % seconds),)
 
 
 def page(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> WebResponse:

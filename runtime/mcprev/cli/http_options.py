@@ -23,6 +23,17 @@ OPTIONS: Final = (
         "--host", "hosts", multiple=True, help="Accept only requests with this Host header; may be repeated."
     ),
     click.option(
+        "--trusted-proxy",
+        "proxies",
+        multiple=True,
+        metavar="ADDRESS|CIDR|unix",
+        help="Believe what a proxy at this address says about its clients in Forwarded or X-Forwarded-*; may be repeated.",
+    ),
+    click.option(
+        "--root-path",
+        help="The prefix that a proxy removes from the path of requests, such as /tools.",
+    ),
+    click.option(
         "--keep-alive",
         type=NumberRange(min=1),
         help="Seconds after which a connection without a request is closed, 180 by default: more than those of a balancer in front.",
@@ -33,7 +44,7 @@ OPTIONS: Final = (
         help="Seconds that calls in progress and tasks have to finish when the server stops; 30 by default.",
     ),
 )
-NAMES: Final = "--path, --sse, --json, --origin, --host, --keep-alive, --drain"
+NAMES: Final = "--path, --sse, --json, --origin, --host, --trusted-proxy, --root-path, --keep-alive, --drain"
 """Their names, for the message that they require --http."""
 
 

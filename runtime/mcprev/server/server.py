@@ -333,6 +333,8 @@ class Server:
           principal of a request from its ASGI scope, for apps that authenticate requests themselves.
         - `hosts` are the only accepted values of the header `Host`, and `origins` the accepted origins of web pages. By
           default, pages of this machine are accepted, and at loopback addresses only host names of this machine.
+        - `proxies` are the addresses of trusted proxies, which say who their clients are; `root_path` is the prefix that a
+          proxy removes from paths.
         - `routes` are ASGI applications beside the endpoint, by exact path (`/health`) or prefix (`/admin/`).
         - `json_response`: True sends every response as JSON, False as an event stream if the client accepts one. None:
           JSON if the response is quick and no other message precedes it.

@@ -31,10 +31,10 @@ def log_access(app: HttpApp) -> None:
             if status == "-" and "answer" not in vars(http_request):
                 return
             del vars(http_request)["answer"], vars(http_request)["begin"]  # no cycle is left
-            client = http_request.scope.get("client") or ("-", 0)
+            host, port, *_ = http_request.scope.get("client") or ("-", 0)
             access.info(
-                '%s:%s "%s %s" %s %s %.1f ms',
-                *client[:2],
+                '%s "%s %s" %s %s %.1f ms',
+                f"{host}:{port}" if port else host,
                 printable(http_request.verb),
                 printable(http_request.path),
                 printable(http_request.method or "-"),

@@ -184,6 +184,9 @@ def _server(app: HttpApp, worker: SupervisedWorker | None = None) -> HttpServer:
 
     from mcprev.serving.uvicorn_server import HttpServer
 
+    auth, settings = app.settings.auth, app.settings
+    if auth is not None:
+        auth.check_place(settings.path, settings.root_path)
     if access.isEnabledFor(logging.INFO):
         log_access(app)
     front = None

@@ -110,13 +110,18 @@ class OriginPolicy:
         self._hosts = None if hosts is None else frozenset(map(_host_rule, hosts))
         self._named = frozenset(rule[1] for rule in self._origins if isinstance(rule, tuple))
 
-    def refusal(self, headers: Headers, server: str | None) -> HttpError | None:
+    def refusal(self, headers: Headers, server: str | None, proxy: bytes | None = None) -> HttpError | None:
         """Return the error response for a request that is not accepted, of any method; None for an accepted one.
 
-        `server` is the local address at which it arrived (`scope["server"][0]`), None if unknown.
+        `server` is the local address at which it arrived (`scope["server"][0]`), None if unknown. `proxy` is the `Host` of a
+        trusted proxy, if `headers` have that of its client: both have to be accepted, because a page that DNS has led here
+        can claim to be a proxy; but a proxy may name this machine.
         """
         host = headers.get(_HOST_KEY)
-        if not (self._is_local(host, server) if self._hosts is None else self._is_configured(host)):
+        admitted = self._is_local(host, server) if self._hosts is None else self._is_configured(host)
+        if admitted and proxy is not None and not _is_of_this_machine(proxy[:MAX_HOST]):
+            admitted = self._is_local(proxy, server) if self._hosts is None else self._is_configured(proxy)
+        if not admitted:
             return _forbidden(
                 'this Host is not served here; start with --host NAME or http={"hosts": ["NAME"]}'
             )

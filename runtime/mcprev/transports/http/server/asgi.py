@@ -29,7 +29,15 @@ from mcprev.transports.http.server.body_budget import BodyShare, ClientGone, too
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, unavailable
 from mcprev.transports.http.server.http_app import HttpApp
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
-from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
+from mcprev.transports.http.server.request import (
+    NOT_CODED,
+    AsgiRequest,
+    HttpRequest,
+    Receive,
+    Scope,
+    Send,
+    is_coded,
+)
 from mcprev.transports.http.server.routes import NoRoutes, RouteInfo
 from mcprev.transports.http.server.sessions import Sessions
 from mcprev.transports.http.server.stop_signal import on_stop
@@ -62,6 +70,7 @@ class AsgiApp(HttpApp):
         self.server = server
         self._origin_policy = OriginPolicy(settings.origins, settings.hosts)
         self._auth = settings.auth
+        self._root = settings.root_path
         self._routes = routes or NoRoutes()
         self._endpoint = Endpoint(
             server.identity.revisions,
@@ -88,6 +97,8 @@ class AsgiApp(HttpApp):
                 on_stop(self._stop_signalled)
             pairs = scope["headers"]
             http_request = AsgiRequest(scope, receive, send, Headers.of(pairs))
+            if self.proxies is not None:
+                http_request.come_through(self.proxies, scope.get("client"))
             too_many = too_many_headers(pairs, self.settings.max_headers)
             if too_many is None:
                 await self.serve(http_request)
@@ -199,6 +210,8 @@ class AsgiApp(HttpApp):
     @override
     async def serve(self, http_request: HttpRequest) -> None:
         """Serve one request of any HTTP server; its headers are within their limit."""
+        if self._root and not http_request.root:
+            http_request.below(self._root)
         try:
             reject = self._check_access(http_request)
             if reject is None and self.settings.principal is not None:
@@ -231,11 +244,13 @@ class AsgiApp(HttpApp):
             return HttpError(404, InvalidRequest("Invalid Request: there is nothing at this path"))
         if self._closed:
             return stopped()
+        if b"content-encoding" in headers and is_coded(headers) and place in {here, *self.settings.sse_paths}:
+            return NOT_CODED
         if place is not here:
             http_request.place = place
             if self._routes.at_any_host(place):
                 return None
-        return self._origin_policy.refusal(headers, http_request.address)
+        return self._origin_policy.refusal(headers, http_request.address, http_request.proxy_host)
 
     async def _start_lifespan(self) -> HttpError | None:
         """Enter the lifespan for an app whose lifespan events nobody forwards; return the error response if it fails."""
@@ -281,7 +296,8 @@ class AsgiApp(HttpApp):
             return here
         if path in self.settings.sse_paths:
             return path
-        return self._routes.find(path)
+        found = self._routes.find(path)
+        return self._routes.find(root + path) if found is None and root else found
 
     async def _at_endpoint(self, http_request: HttpRequest) -> HttpError | None:
         """Serve a request to the endpoint of Streamable HTTP."""

@@ -27,6 +27,10 @@ class Authentication(Protocol):
     clock: Callable[[], float]
     """Returns the time in seconds since 1970, with which `Access.expires` is compared."""
 
+    def check_place(self, path: str, root: str, /) -> None:
+        """Check that clients find it where it is served: `path` below `root`, which a proxy removes. Raises `ValueError`."""
+        ...
+
     def at(self, root: str, /) -> Authentication:
         """Return the authentication of an app that is mounted at `root`."""
         ...

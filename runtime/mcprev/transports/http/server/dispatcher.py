@@ -297,7 +297,11 @@ class HttpDispatcher:
             status, why = 400, "nothing can be resumed from this Last-Event-ID"
             response_stream = await session.resume(respond, last_event_id)
         if response_stream is None:
-            return HttpError(status, InvalidRequest(f"Invalid Request: {why}"))
+            return HttpError(
+                status,
+                InvalidRequest(f"Invalid Request: {why}"),
+                headers=RETRY_LATER if status == 429 else (),
+            )
         session.response_streams.add(response_stream)
         response_stream.on_expired = ResponseStream.hand_over
         try:

@@ -21,11 +21,13 @@ from mcprev.transports.http.server.body_budget import (
     declares_too_much,
     too_large,
 )
-from mcprev.transports.http.server.request import NO_BODY, Fields, HttpRequest
+from mcprev.transports.http.server.request import NO_BODY, Fields, HttpRequest, network_of
 from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
+
+    from mcprev.transports.http.server.proxies import Peer, Proxies
 
 JOIN: Final = 64 * 1024
 """The maximum length of a body that is copied behind its head, so that one write sends both."""
@@ -106,6 +108,8 @@ class Http11Request(HttpRequest):
         self.path: str = path
         self.address: str | None = http.address
         self.headers: Headers = headers
+        self.sender: str | None = http.place
+        """The key of the client's address, for quotas."""
         self._http = http
         self._budget = http.budget
         self._target = target
@@ -118,7 +122,7 @@ class Http11Request(HttpRequest):
     @override
     def scope(self) -> Mapping[str, Any]:
         raw, _, query = self._target.partition(b"?")
-        return {
+        found = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": self.version,
@@ -132,11 +136,18 @@ class Http11Request(HttpRequest):
             "server": self._http.server,
             "client": self._http.client,
         }
+        return found if self.told is None else self.told.scope(found)
+
+    @override
+    def come_through(self, proxies: Proxies, peer: Peer) -> None:
+        super().come_through(proxies, peer)
+        if self.told is not None and self.told.client[0]:
+            self.sender = network_of(self.told.client[0])
 
     @property
     @override
     def client(self) -> str | None:
-        return self._http.place if self.principal is None else f"principal {self.principal}"
+        return self.sender if self.principal is None else f"principal {self.principal}"
 
     # -- the body ------------------------------------------------------------------------------------------
 
@@ -146,8 +157,8 @@ class Http11Request(HttpRequest):
         body = b"".join(self.parts)
         self.parts.clear()
         self._budget.held -= self.taken
-        if self.taken and self._http.place is not None:  # not by a method: every request passes here
-            by, place = self._budget.by, self._http.place
+        if self.taken and self.sender is not None:  # not by a method: every request passes here
+            by, place = self._budget.by, self.sender
             by[place] -= self.taken
             if not by[place]:
                 del by[place]

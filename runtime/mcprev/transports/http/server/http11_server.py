@@ -40,6 +40,7 @@ from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
 from mcprev.transports.http.security import too_long_a_head, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, too_large, too_much
 from mcprev.transports.http.server.http11_request import Http11Request
+from mcprev.transports.http.server.other_protocols import OtherProtocol, other_protocol
 from mcprev.transports.http.server.request import network_of
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire.headers import SPACE, Headers
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
     from mcprev.transports.http.server.http_app import HttpApp
+    from mcprev.transports.http.server.proxies import Proxies
 
 STALLED: Final = 60
 """Seconds that a client has to complete a head, or to read more of what it is sent."""
@@ -93,6 +95,8 @@ class Http11Server:
         self._open: dict[Http11Connection, None] = {}
         """The connections, oldest first."""
         self._sweeping = False
+        self._met: set[str] = set()
+        """Other protocols that somebody spoke."""
         self.leaving: bool = False
         """Whether each connection is closed after its next response."""
         self.lasting: set[asyncio.Task[object]] = set()
@@ -130,6 +134,17 @@ class Http11Server:
         self._sweeping = bool(self._open)
         if self._open:
             loop.call_later(1.0, self._sweep, loop)
+
+    def meet(self, other: OtherProtocol, client: tuple[str, int] | None) -> None:
+        """Log once what speaks another protocol, and what to do."""
+        if other.name not in self._met:
+            self._met.add(other.name)
+            _logger.warning(
+                "%s speaks %s to this port, which is plain HTTP/1.1: %s",
+                client[0] if client is not None else "somebody",
+                other.name,
+                other.cure,
+            )
 
     def make_room(self) -> bool:
         """Close the longest idle connections; return False if every connection has a request in progress."""
@@ -182,7 +197,9 @@ class Http11Connection(asyncio.Protocol):
         self.server: tuple[str, int] | None = None
         self.client: tuple[str, int] | None = None
         self.place: str | None = None
-        """The key of clients at its address, for quotas."""
+        """The key of clients at its address, for quotas; None for a trusted proxy."""
+        self._proxies: Proxies | None = None
+        """Those that are trusted, if the peer is one of them."""
         self.paused: bool = False
         """Whether the client reads too slowly to be sent more."""
         self.closed: bool = False
@@ -204,6 +221,8 @@ class Http11Connection(asyncio.Protocol):
         self._ticks = self._unread = 0
         self._reading_paused = False
         self._parser = httptools.HttpRequestParser(self)
+        self._begun = False
+        """Whether there was a request before that of which bytes arrive."""
         self._target = b""
         self._pairs: list[tuple[bytes, bytes]] = []
         self._in_head = False
@@ -220,7 +239,11 @@ class Http11Connection(asyncio.Protocol):
         use_small_reads(transport)
         self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
         self.address = None if self.server is None else self.server[0]
-        self.place = None if self.client is None else network_of(self.client[0])
+        self._proxies = self.http_server.app.proxies
+        if self._proxies is not None and not self._proxies.trust(self.client):
+            self._proxies = None
+        # A trusted proxy has connections for all: its requests count for those who send them.
+        self.place = None if self.client is None or self._proxies is not None else network_of(self.client[0])
         cast("set[object]", self.state.connections).add(self)
         self.http_server.opened(self, self._loop)
 
@@ -271,7 +294,7 @@ class Http11Connection(asyncio.Protocol):
             except httptools.HttpParserUpgrade as error:
                 pieces += self._decline(memoryview(piece)[error.args[0] :])
             except httptools.HttpParserError:
-                self._broken(_NO_HTTP)
+                self._refuse(bytes(piece[:24]))
                 return
         if self._in_head or not (self._fed or self._receiving is None or self._receiving.complete):
             # The size of a head, and of the framing of chunks, is limited.
@@ -345,6 +368,7 @@ class Http11Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """Begin a request."""
+        self._begun = self._target != b"" or self._begun
         self._target, self._pairs = b"", []
         # Earlier bytes of the same piece belong to the previous request.
         self._in_head, self._overhead, self._slack = True, 0, self._chunk
@@ -376,6 +400,8 @@ class Http11Connection(asyncio.Protocol):
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
         self._receiving = request
+        if self._proxies is not None:
+            request.come_through(self._proxies, self.client)
         if path is None or request.version not in _VERSIONS:
             request.reject(_NO_HTTP)
         elif headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
@@ -396,13 +422,15 @@ class Http11Connection(asyncio.Protocol):
         request.size += len(data)
         if request.size > self._max_body:
             request.fail(too_large(self._max_body))
-        elif self.budget.held + len(data) > self.budget.free and not self.budget.fits(len(data), self.place):
+        elif self.budget.held + len(data) > self.budget.free and not self.budget.fits(
+            len(data), request.sender
+        ):
             request.fail(too_much())
         else:
             self.budget.held += len(data)
-            if self.place is not None:
+            if request.sender is not None:
                 by = self.budget.by
-                by[self.place] = by.get(self.place, 0) + len(data)
+                by[request.sender] = by.get(request.sender, 0) + len(data)
             request.taken += len(data)
             request.parts.append(data)
 
@@ -427,6 +455,18 @@ class Http11Connection(asyncio.Protocol):
             lines.append(b"connection: close")
         self._parser = httptools.HttpRequestParser(self)
         return rest, b"\r\n".join([*lines, b"", b""])
+
+    def _refuse(self, data: bytes) -> None:
+        """Refuse what is not HTTP/1.1, in the protocol that the first bytes of the connection are of, if it is known."""
+        found = None if self._begun else other_protocol(data)
+        if found is not None:
+            self.http_server.meet(found, self.client)
+        response = _NO_HTTP if found is None else found.response
+        if isinstance(response, HttpError):
+            self._broken(response)
+        else:
+            self.write(response)
+            self._linger()
 
     def _broken(self, refusal: HttpError) -> None:
         """Refuse the invalid input and stop reading; earlier requests are still served."""

@@ -6,6 +6,7 @@ from mcprev.core.limits import LINGER
 from mcprev.transports.http.security import too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget
 from mcprev.transports.http.server.options import HttpSettings
+from mcprev.transports.http.server.proxies import Proxies
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest, Receive, Scope, Send
 from mcprev.wire.headers import Headers
 
@@ -18,13 +19,16 @@ class HttpApp:
         self.settings = settings
         self.budget: BodyBudget = BodyBudget(settings.max_bodies)
         """The memory of all request bodies."""
+        self.proxies: Proxies | None = Proxies(settings.proxies) if settings.proxies else None
+        """The proxies that are believed when they say for whom they send a request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request of an ASGI server."""
         if scope["type"] == "http":
-            pairs = scope["headers"]
-            http_request = AsgiRequest(scope, receive, send, Headers.of(pairs))
-            too_many = too_many_headers(pairs, self.settings.max_headers)
+            http_request = AsgiRequest(scope, receive, send, Headers.of(scope["headers"]))
+            if self.proxies is not None:
+                http_request.come_through(self.proxies, scope.get("client"))
+            too_many = too_many_headers(scope["headers"], self.settings.max_headers)
             await (self.serve(http_request) if too_many is None else http_request.refuse(too_many))
 
     async def serve(self, http_request: HttpRequest) -> None:

@@ -73,6 +73,13 @@ class HttpOptions(TypedDict, total=False):
     """The only accepted values of `Host`, such as `mcp.example` or `mcp.example:8000`; pages of these hosts are
     accepted too. Default: at loopback addresses, loopback names and IP addresses; at other addresses, every host. A
     server behind a proxy on the same machine needs its public host here."""
+    proxies: Sequence[str]
+    """The addresses of trusted proxies, as `10.0.0.7` or `10.0.0.0/8`, or `unix` for whoever connects to a Unix socket. What
+    they say in `Forwarded` or `X-Forwarded-For`, `-Proto` and `-Host` is believed: who the client is, for limits, routes,
+    `principal` and the access log, and the scheme and host of the public URL. None by default."""
+    root_path: str
+    """The prefix that a proxy removes from the path of requests, such as `/tools`; empty by default. Metadata and logins are
+    found below it."""
     idle: float
     """Seconds without activity of the client after which a session ends: 1,800 by default."""
     max_sessions: int
@@ -81,8 +88,7 @@ class HttpOptions(TypedDict, total=False):
     max_sessions_per_client: int
     """The maximum number of sessions of one client: 1,000 by default. Beyond it, the client's longest idle session is
     ended; if all are in use, the response is 429. A client is a principal, or an IP address without one. Behind a
-    reverse proxy all clients have the address of the proxy: set `principal` or `auth`, or configure the ASGI server to
-    put the forwarded address into the scope. If neither is possible, set this to `max_sessions`."""
+    reverse proxy all clients have the address of the proxy, unless `proxies` names it."""
     max_requests: int
     """The maximum number of concurrent requests outside of sessions: 16,384 by default. A request beyond it gets an
     error."""
@@ -137,6 +143,8 @@ class HttpSettings:
     routes: Mapping[str, App | Route] = field(default_factory=dict[str, "App | Route"])
     origins: Sequence[str] = ()
     hosts: Sequence[str] | None = None
+    proxies: Sequence[str] = ()
+    root_path: str = ""
     idle: float = 30 * 60.0
     max_sessions: int = 10_000
     max_sessions_per_client: int = 1_000
@@ -158,6 +166,11 @@ class HttpSettings:
         for path in (self.path, *self.sse_paths):
             if not path.startswith("/"):
                 raise ValueError(f"the path '{path}' must begin with a slash")
+        root = self.root_path
+        if root and (not root.startswith("/") or root.endswith("/") or "//" in root or "?" in root):
+            raise ValueError(
+                f"the `root_path` '{root}' must begin with a slash and end without one, such as /tools"
+            )
         if self.principal is not None and self.auth is not None:
             raise ValueError(
                 "`principal` and `auth` exclude each other, as a token has a principal; pass None for the other one"

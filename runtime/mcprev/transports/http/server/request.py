@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from typing_extensions import override
 
+from mcprev.errors import InvalidRequest
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server.body_budget import (
     BodyBudget,
@@ -25,6 +26,7 @@ from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.access import Access
+    from mcprev.transports.http.server.proxies import Peer, Proxies, Told
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -33,6 +35,12 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Response headers; names are in lower case."""
+NOT_CODED: Final = HttpError(
+    415,
+    InvalidRequest("Invalid Request: a body with Content-Encoding is not read; send it as it is"),
+    headers=((b"accept-encoding", b"identity"),),
+)
+"""The response to a body that is compressed or coded otherwise (RFC 9110, section 15.5.16)."""
 NO_BODY: Final = frozenset({204, 304})
 """The statuses of responses without content, and so without `Content-Length` (RFC 9110, section 8.6)."""
 JSON_TYPE: Final = (b"content-type", b"application/json")
@@ -66,6 +74,10 @@ class HttpRequest:
     """Whether the whole body has arrived within the limits, so that `take` returns it."""
     task: asyncio.Task[object] | None = None
     """The task that serves the request, if known."""
+    told: Told | None = None
+    """What trusted proxies say about the request, if one of them has sent it."""
+    proxy_host: bytes | None = None
+    """The `Host` that the proxy has sent, where `headers` have that of its client instead."""
     checking: bool = False
     """Whether the headers are still being checked, see `MessageOrigin`."""
 
@@ -84,6 +96,19 @@ class HttpRequest:
             return f"principal {self.principal}"
         peer = self.scope.get("client")
         return network_of(peer[0]) if peer and peer[0] else None
+
+    def come_through(self, proxies: Proxies, peer: Peer) -> None:
+        """Take what trusted proxies say: from now on the client is the one before them, and `Host` what it has sent."""
+        self.told = proxies.told(peer, self.headers)
+        if self.told is not None and self.told.host is not None:
+            self.proxy_host = self.headers.get(b"host") or b""
+            self.headers[b"host"] = self.told.host
+
+    def below(self, root: str) -> None:
+        """Say that a proxy has removed a prefix of the path."""
+        self.root = root
+        if self.path != root and not self.path.startswith(f"{root}/"):
+            self.path = root + self.path
 
     def take(self) -> bytes:
         """Return the body of a request that is ready."""
@@ -128,6 +153,11 @@ class HttpRequest:
         await self.answer(status, (), b"")
 
 
+def is_coded(headers: Headers) -> bool:
+    """Return whether a body has a content coding."""
+    return (headers.get(b"content-encoding") or b"identity").lower() != b"identity"
+
+
 def network_of(address: str) -> str:
     """Return the key of clients at a network address, for quotas; see `HttpRequest.client`."""
     try:
@@ -155,6 +185,17 @@ class AsgiRequest(HttpRequest):
     @override
     def scope(self) -> Mapping[str, Any]:
         return self._scope
+
+    @override
+    def below(self, root: str) -> None:
+        super().below(root)
+        self._scope = {**self._scope, "root_path": root, "path": self.path}
+
+    @override
+    def come_through(self, proxies: Proxies, peer: Peer) -> None:
+        super().come_through(proxies, peer)
+        if self.told is not None:
+            self._scope = self.told.scope(self._scope)
 
     @override
     async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
