@@ -102,6 +102,8 @@ class CompatRenderer(jsonschema.Renderer):
 
     @override
     def _tagged(self, node: jsonschema.JsonSchema, tags: ir.Tags) -> jsonschema.JsonSchema:
+        if tags.tjs_type is not None:  # there, a tag takes the place of the whole type
+            node = {"type": tags.tjs_type}
         found = super()._tagged(node, replace(tags, deprecated=False))
         if tags.nullable and isinstance(found.get("type"), str):
             found["type"] = [found["type"], "null"]

@@ -38,7 +38,7 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, PydanticOmit, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticOmit, SchemaValidator, core_schema
 from typing_extensions import override
 
 from ._errors import with_json_paths
@@ -138,6 +138,84 @@ class _Exactly:
 _NO_LITERAL: Final = object()
 EXACTLY: Final = _Exactly()
 """The annotation of literals that are not only strings: 1 is not `True`, and 1.0 is 1, kept as it was written."""
+
+
+_LIMITS: Final = {
+    "minimum": ("number", "ge"),
+    "maximum": ("number", "le"),
+    "exclusive_minimum": ("number", "gt"),
+    "exclusive_maximum": ("number", "lt"),
+    "multiple_of": ("number", "multiple_of"),
+    "min_length": ("string", "min_length"),
+    "max_length": ("string", "max_length"),
+    "pattern": ("string", "pattern"),
+    "min_items": ("array", "min_length"),
+    "max_items": ("array", "max_length"),
+}
+"""The kind of value that each limit is for, and how pydantic names it."""
+_KINDS: Final[dict[str, Any]] = {
+    "number": core_schema.float_schema,
+    "string": core_schema.str_schema,
+    "array": core_schema.list_schema,
+}
+
+
+class _Limited:
+    """Limits the values of a type by kind, as JSON Schema does: those of other kinds are not limited."""
+
+    __slots__ = ("checks", "limits", "unique")
+
+    def __init__(self, limits: dict[str, Any]) -> None:
+        self.limits = limits
+        self.unique = limits.get("unique_items", False)
+        arguments: dict[str, dict[str, Any]] = {}
+        for limit, value in limits.items():
+            if limit in _LIMITS:
+                kind, argument = _LIMITS[limit]
+                arguments.setdefault(kind, {})[argument] = value
+        self.checks = {kind: SchemaValidator(_KINDS[kind](**own)) for kind, own in arguments.items()}
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), **{wire_name(limit): value for limit, value in self.limits.items()}}
+
+    def check(self, value: object) -> object:
+        """Return the value. Raises `ValidationError` or `PydanticCustomError` if it is not within the limits."""
+        if isinstance(value, str):
+            self._check("string", value)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            self._check("number", value)
+        elif isinstance(value, (list, tuple)):
+            items = cast("list[Any]", value)
+            self._check("array", items)
+            if self.unique and len({*map(_comparable, items)}) < len(items):
+                raise PydanticCustomError("unique_items", "The items of the array should be different")
+        return cast("object", value)
+
+    def _check(self, kind: str, value: object) -> None:
+        if kind in self.checks:
+            self.checks[kind].validate_python(value)
+
+
+def _comparable(value: Any) -> object:  # noqa: ANN401 - a JSON value, or a model
+    """Return an object that equals that of another JSON value if the two are equal: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(value, Model):
+        value = value.to_wire()
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return frozenset((name, _comparable(item)) for name, item in members.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(_comparable(item) for item in cast("list[Any]", value))
+    return isinstance(value, bool), value
+
+
+def limited(**limits: float | str) -> _Limited:
+    """Return the annotation of a type whose values are limited, named as the tags: `minimum`, `unique_items`."""
+    return _Limited(limits)
 
 
 class _Further:

@@ -30,7 +30,7 @@ class Renderer:
         decl = self.schema.types[name]
         if isinstance(decl, ir.Interface):
             return _described(self._object(self.schema.flat(name)), decl.doc)
-        return _described(self._tagged(self.type(decl.type), decl.tags), decl.doc)
+        return _described(self._tagged(self.type(ir.stated_type(decl.type, decl.tags)), decl.tags), decl.doc)
 
     def type(self, type_: ir.TypeExpr) -> JsonSchema:
         """Return the schema of a type expression; named types become `$ref`s."""
@@ -78,7 +78,7 @@ class Renderer:
     def _object(self, flat: FlatType) -> JsonSchema:
         properties: dict[str, Json] = {}
         for f in flat.fields:
-            member = self._tagged(self.type(f.field.type), f.field.tags)
+            member = self._tagged(self.type(ir.stated_type(f.field.type, f.field.tags)), f.field.tags)
             properties[f.name] = _described(member, f.field.doc)
         node: JsonSchema = {"type": "object"}
         if properties or flat.index is None:
@@ -106,8 +106,6 @@ class Renderer:
     def _tagged(self, node: JsonSchema, tags: ir.Tags) -> JsonSchema:
         """Return the schema of a type with the constraints of its JSDoc tags."""
         node = dict(node)
-        if tags.tjs_type is not None:
-            node = {"type": tags.tjs_type}
         if tags.format is not None:
             node["format"] = tags.format
         node |= {row.keyword: limit for row, limit in ir.limits_of(tags).items()}

@@ -12,4 +12,5 @@ from mcprev_codegen.ir.constraints import (
 )
 from mcprev_codegen.ir.names import pascal_case as pascal_case
 from mcprev_codegen.ir.nodes import *  # noqa: F403
+from mcprev_codegen.ir.stated import stated_type as stated_type
 from mcprev_codegen.ir.visit import *  # noqa: F403

@@ -195,7 +195,7 @@ class Template:
 
 PLACEHOLDERS: Final = {
     "string": r"[\s\S]*",
-    "number": r"-?\d+(\.\d+)?([eE][-+]?\d+)?",
+    "number": r"([-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|0[xX][0-9A-Fa-f]+|0[oO][0-7]+|0[bB][01]+)",
     "boolean": "(true|false)",
 }
 """The placeholders that a template literal type may contain, each with its regular expression."""

@@ -332,7 +332,7 @@ def test_its_model_and_its_json_schema_take_and_refuse_the_same_values(
             adapter.validate_python(value)
 
 
-OUTPUT: Final = (8, "e1991d91f63ffdca")
+OUTPUT: Final = (8, "a7f75247b64155e3")
 """The generator's version, and what the files of all constructs are then."""
 
 

@@ -139,7 +139,7 @@ class View:
 
     def effective(self, member: ir.Field) -> ir.TypeExpr:
         """Return a member's type with its tags applied."""
-        type_ = ir.Prim(member.tags.tjs_type) if member.tags.tjs_type else member.type
+        type_ = ir.stated_type(member.type, member.tags)
         null = ir.Prim("null")
         if member.tags.nullable and null not in [self.schema.follow(m) for m in self.schema.members(type_)]:
             return ir.Union((*self.schema.members(type_), null))

@@ -67,6 +67,8 @@ class ModelAlias:
     name: str
     doc: str
     type: ir.TypeExpr
+    tags: ir.Tags
+    """Those with the limits of its values."""
     cycle: frozenset[str]
     """For an alias that refers to itself: the aliases of its cycle, itself included; else empty."""
     discriminator: str | None

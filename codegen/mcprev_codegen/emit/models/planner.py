@@ -217,14 +217,15 @@ class ModelPlanner:
 
     def _alias(self, name: str) -> plan.ModelAlias:
         decl = self.schema.types[name]
-        type_ = decl.type if isinstance(decl, ir.Alias) else ir.Obj((), decl.index)
+        tags = decl.tags if isinstance(decl, ir.Alias) else ir.NO_TAGS
+        type_ = ir.stated_type(decl.type, tags) if isinstance(decl, ir.Alias) else ir.Obj((), decl.index)
         cycle = self._cycles[name] if self._starts_cycle(name) else frozenset[str]()
         found = None if self._holds_open_union(type_) else self.schema.discriminator(type_)
         texts = found and all(isinstance(value, str) for values in found.values for value in values)
         discriminator = found.property if found and texts else None
         union = self._open_union(name) if name in self._open_unions else None
         exact = plan.ExactUnion(found.property, self._tagged(type_, found)) if found and not texts else None
-        return plan.ModelAlias(name, self.docs.get(name, ""), type_, cycle, discriminator, union, exact)
+        return plan.ModelAlias(name, self.docs.get(name, ""), type_, tags, cycle, discriminator, union, exact)
 
     def _tagged(self, type_: ir.TypeExpr, found: Discriminator) -> list[tuple[ir.TypeExpr, ir.Literal]]:
         """Return the members of a union, each with a tag; once for each of its tags."""

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Final
 
 from mcprev_codegen import ir
+from mcprev_codegen.emit.pydantic.patterns import rust_pattern
 from mcprev_codegen.python import Code, PythonNames, code, identifier, joined, literal
 from mcprev_codegen.resolve import Schema
 
@@ -112,9 +113,32 @@ class Annotations:
         """Return the annotation of a type; named types become class names, and null comes last."""
         return _union(self._alternatives(type_))
 
-    def limited(self, type_: ir.TypeExpr, limits: Mapping[str, float | str]) -> Annotation:
-        """Return the annotation of a type whose values, null excepted, are validated by a `Field` with these arguments."""
-        return _union([self._limited(one, limits) for one in self._alternatives(type_)])
+    def within(self, type_: ir.TypeExpr, tags: ir.Tags) -> Annotation:
+        """Return the annotation of a type with the limits of tags: by `Field` if they limit all its values but null."""
+        native, others = self.limits(type_, tags)
+        alternatives = self._alternatives(type_)
+        found = _union([self._limited(one, native) for one in alternatives] if native else alternatives)
+        return found.annotated(call("limited", _arguments(others))) if others else found
+
+    def limits(
+        self, type_: ir.TypeExpr, tags: ir.Tags
+    ) -> tuple[dict[str, float | str], dict[str, float | str]]:
+        """Return the limits that arguments of a `Field` state, and those that `limited` states, by argument.
+
+        Limits of kinds of values that the type does not have are ignored.
+        """
+        members = [self.schema.follow(one) for one in self.schema.members(type_)]
+        kinds = {_kind(one) for one in members if one != ir.Prim("null")}
+        plain = all(isinstance(one, ir.Prim | ir.Template | ir.Array) for one in members)
+        native: dict[str, float | str] = {}
+        others: dict[str, float | str] = {}
+        for row, limit in ir.limits_of(tags).items():
+            value = rust_pattern(limit) if isinstance(limit, str) else limit
+            if plain and kinds == {row.limits} and row.argument:
+                native[row.argument] = value
+            elif kinds & {row.limits, "unknown", "any"}:
+                others[row.attribute] = value
+        return native, others
 
     def _limited(self, one: Annotation, limits: Mapping[str, float | str]) -> Annotation:
         if one == _NONE:
@@ -156,7 +180,9 @@ class Annotations:
             case ir.Tuple(items, rest):
                 yield _tuple([*map(self.annotation, items)], None if rest is None else self.annotation(rest))
             case ir.Template() as template:
-                yield _STR.annotated(call("Field", code("pattern={}", literal(template.pattern))))
+                yield _STR.annotated(
+                    call("Field", code("pattern={}", literal(rust_pattern(template.pattern))))
+                )
             case ir.Record(value):
                 yield _generic("dict", _STR, self.annotation(value))
             case ir.Obj(index=index):
@@ -168,6 +194,23 @@ class Annotations:
 
     def _map(self, index: ir.IndexSig | None) -> Annotation:
         return _generic("dict", _STR, self.annotation(index.value) if index else _ANY)
+
+
+def _kind(type_: ir.TypeExpr) -> str:
+    """Return the kind of value of a type, as `Constraint.limits` names it."""
+    match type_:
+        case ir.Prim("integer" | SCHEMA_INTEGER.name) | ir.Lit(int() | float()):
+            return "number"
+        case ir.Prim(name):
+            return name
+        case ir.Template() | ir.Lit(str()):
+            return "string"
+        case ir.Array() | ir.Tuple():
+            return "array"
+        case (
+            ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Union() | ir.Intersection() | ir.Record() | ir.Obj() | ir.Derived()
+        ):  # fmt: skip
+            return "other"
 
 
 def plain_value(value: ir.Literal) -> ir.Literal:

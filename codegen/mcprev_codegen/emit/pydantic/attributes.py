@@ -68,8 +68,8 @@ def attributes(members: tuple[ModelMember, ...], annotations: Annotations) -> It
 def _typed(member: ModelMember, annotations: Annotations) -> tuple[Annotation, Expression | None]:
     """Return the annotation of a member by its type alone, and its default."""
     f, schema = member.field, annotations.schema
-    limits, type_ = _bounds(schema, f), _with_integers(schema, f) if annotations.whole else f.type
-    annotation = annotations.limited(type_, limits) if limits else annotations.annotation(type_)
+    stated = ir.stated_type(f.type, f.tags)
+    annotation = annotations.within(_with_integers(annotations, f) if annotations.whole else stated, f.tags)
     literals = schema.literals(f.type)
     if member.fallback is not None:
         return annotation, call("fallback", literal(member.fallback))
@@ -82,41 +82,19 @@ def _typed(member: ModelMember, annotations: Annotations) -> tuple[Annotation, E
     return subscript("Opt", annotation), Expression(literal(None))
 
 
-def _with_integers(schema: Schema, member: ir.Field) -> ir.TypeExpr:
+def _with_integers(annotations: Annotations, member: ir.Field) -> ir.TypeExpr:
     """Return the type of a member, with `number` as an integer if upstream's schema.json declares an integer."""
+    schema = annotations.schema
+    if member.tags.tjs_type is not None:
+        return ir.stated_type(member.type, member.tags)
     kinds = {schema.follow(m) for m in schema.members(member.type)} - {ir.Prim("null")}
-    fractions = any(isinstance(limit, float) for limit in _bounds(schema, member).values())
-    if member.tags.tjs_type is not None or kinds != {ir.Prim("number")} or fractions:
+    native, _ = annotations.limits(member.type, member.tags)
+    fractions = any(isinstance(limit, float) for limit in native.values())
+    if kinds != {ir.Prim("number")} or fractions:
         return member.type
     return ir.map_nodes(member.type, lambda node: SCHEMA_INTEGER if node == ir.Prim("number") else node)
-
-
-def _bounds(schema: Schema, member: ir.Field) -> dict[str, float | str]:
-    """Return the `Field` arguments that validate a member's limits; limits of other kinds of values are ignored."""
-    members = [schema.follow(m) for m in schema.members(member.type)]
-    kinds = {_kind(m) for m in members if m != ir.Prim("null")}
-    limits = ir.limits_of(member.tags).items()
-    return {row.argument: limit for row, limit in limits if row.argument and kinds == {row.limits}}
 
 
 def _nullable(schema: Schema, type_: ir.TypeExpr) -> bool:
     """Return whether null is a value of the type; an absent member then needs another value."""
     return any(schema.follow(m) in (ir.Prim("null"), *ir.ANYTHING) for m in schema.members(type_))
-
-
-def _kind(type_: ir.TypeExpr) -> str:
-    """Return the kind of value of a type, as `Constraint.limits` names it."""
-    match type_:
-        case ir.Prim("integer"):
-            return "number"
-        case ir.Prim(name):
-            return name
-        case ir.Template() | ir.Lit(str()):
-            return "string"
-        case ir.Array():
-            return "array"
-        case (
-            ir.Lit() | ir.ConstRef() | ir.Ref() | ir.Union() | ir.Intersection() | ir.Record() | ir.Obj() | ir.Derived() |
-            ir.Tuple()
-        ):  # fmt: skip
-            return "other"

@@ -18,7 +18,7 @@ _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("TypeAliasType", "deprecated")},
     {
         code("..._base"): (
-            "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "stated", "wire",
+            "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "limited", "stated", "wire",
         ),
         code("..._open"): ("UNKNOWN", "UnknownContent", "exact_union", "open_union"),
     },
@@ -169,7 +169,7 @@ def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
     if model.cycle:
         known = {*annotations.known, model.name}
         annotations = replace(annotations, known=known, inline=model.cycle - {model.name})
-    annotation = annotations.annotation(model.type)
+    annotation = annotations.within(model.type, model.tags)
     union = model.open and OpenUnion(
         model.open.property, [(class_name(name), tag) for name, tag in model.open.tags]
     )

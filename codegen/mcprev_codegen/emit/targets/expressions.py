@@ -23,7 +23,6 @@ from mcprev_codegen.emit.json_schema import DIALECT, JsonSchema, Renderer
 from mcprev_codegen.python import Code, PythonNames, code, identifier, joined, literal
 from mcprev_codegen.resolve import Schema
 
-_TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _BUILTINS: Final = {name: code(name) for name in ("bool", "float", "int", "str")}
 _GENERIC: Final = {name: code(name) for name in ("dict", "list", "tuple")}
 
@@ -66,9 +65,7 @@ class Placeholders:
         return ir.Field(f"m{len(self.members) - 1}", self._type(member.type, member.tags))
 
     def _type(self, type_: ir.TypeExpr, tags: ir.Tags) -> ir.TypeExpr:
-        if tags.tjs_type is not None:
-            type_ = ir.Prim(tags.tjs_type if tags.tjs_type in _TYPES else "unknown")
-        return ir.map_nodes(type_, self._placeholder)
+        return ir.map_nodes(ir.stated_type(type_, tags), self._placeholder)
 
     def _placeholder(self, node: ir.Node) -> ir.Node:
         assert not isinstance(node, ir.Field), "in a hoisted schema, types have no members"
