@@ -52,6 +52,12 @@ class SchemaError(CodegenError):
         self.column = column
         self.source_line = source_line
 
+    def without_data(self, kind: str) -> NoDataError:
+        """Return the same error at what describes no data."""
+        found = NoDataError(self.message, self.path, self.line, self.column, self.source_line)
+        found.kind = kind
+        return found
+
     @property
     def headline(self) -> str:
         """The place and the message on one line."""
@@ -65,6 +71,13 @@ class SchemaError(CodegenError):
             clean(part) for part in (line[start : self.column - 1], line[self.column - 1 :][:_BEHIND])
         )
         return f"{self.headline}\n    {before}{rest}\n    {' ' * len(before)}^"
+
+
+class NoDataError(SchemaError):
+    """An error at what describes no data, such as a function: it may be left out unless something needs it."""
+
+    kind = ""
+    """What it is, in the plural."""
 
 
 class SeveralErrors(CodegenError):

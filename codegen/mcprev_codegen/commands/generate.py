@@ -36,9 +36,9 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 @click.option(
     "--schema",
     "schema_file",
-    type=FILE,
+    type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Generate an installable package from this schema.ts into --out; REV is the name of its revision.",
+    help="Generate an installable package from this schema.ts, folder or npm package into --out; REV is the name of its revision.",
 )
 @click.option(
     "--like", metavar="REV", help="The revision that FILE extends (default: the one that FILE declares)."
@@ -67,6 +67,16 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     metavar="NAME",
     help="The library to generate types for: pydantic (default); or types only, into --out: dataclass, typeddict, msgspec.",
 )
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="TYPE",
+    help="Generate this type of FILE and what it needs, and nothing else; may be given several times.",
+)
+@click.option(
+    "--strict", is_flag=True, help="Refuse FILE if anything in it describes no data, such as a function."
+)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 def generate_command(
     *,
@@ -77,6 +87,8 @@ def generate_command(
     names_file: Path | None,
     out: Path | None,
     target: str | None,
+    roots: tuple[str, ...],
+    strict: bool,
     check: bool,
 ) -> None:
     """Generate the typed packages of revisions.
@@ -106,7 +118,7 @@ def generate_command(
         if schema_file is not None and out is not None:
             result = build.generate_project(
                 folder, schema_file, out, next(iter(revisions), None),
-                like=like, overlay=not no_overlay, names=names_file, target=used, write=not check,
+                like=like, overlay=not no_overlay, names=names_file, roots=roots, strict=strict, target=used, write=not check,
             )  # fmt: skip
         else:
             root = schema_folder(to_write=out is None).path.parent

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from mcprev_codegen import inputs
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
@@ -17,6 +19,9 @@ from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS, VERSION_CONSTANT
 from mcprev_codegen.python import check_revision
 from mcprev_codegen.resolve import Schema, hoist
 from mcprev_codegen.typescript import parse
+
+_MCP_MODULES: Final = "@modelcontextprotocol/"
+"""The start of the names of modules that have MCP's own types, which a pinned revision has as well."""
 
 
 @inputs.read_once
@@ -83,15 +88,22 @@ def load_custom(
     *,
     overlay: bool,
     names: Path | None = None,
+    roots: Sequence[str] = (),
+    strict: bool = False,
 ) -> Revision:
     """Return the revision of a schema.ts that is not pinned, to generate packages from.
 
     `like` is the pinned revision that it extends, whose overlay facts apply if they fit; by default the version that
     the file declares. Without `overlay` it extends none, and may be a file of types without messages. `name` is the
-    name of the generated revision; by default `like` or the version. `names` is a file of names in Python. Raises
-    `CodegenError`; problems that do not stop generation become warnings.
+    name of the generated revision; by default `like` or the version. `names` is a file of names in Python. `roots`
+    are the types to generate, with what they need; without them, all are. Unless it is `strict`, what describes no data is left
+    out where no root needs it. Raises `CodegenError`; problems that do not stop generation become warnings.
     """
-    declared = _declared(inputs.read_file(path), str(path))
+    path = inputs.schema_file(path)
+    text = inputs.decoded(inputs.read_file(path), str(path))
+    files = inputs.TypeScriptFiles(lambda module: _pinned_file(folder, like, module))
+    module = parse(text, str(path), files, strict=strict, roots=roots)
+    declared = Schema(module, str(path), text.split("\n"))
     version = _version(declared)
     unnamed = f"a name of its revision, which may be any, such as 1: mcprev generate 1 --schema {path.name} --no-overlay ..."
     if overlay and not any(union in declared.types for union in MESSAGE_UNIONS):
@@ -125,6 +137,15 @@ def load_custom(
         members = {f.name for name in found.schema.types for f in found.schema.fields(name)}
         found = replace(found, names=inputs.with_names(found.names, names, found.schema.types, members))
     return replace(found, warnings=(*found.warnings, *told))
+
+
+def _pinned_file(folder: inputs.SchemaFolder, like: str | None, module: str) -> str | None:
+    """Return the contract of a pinned revision for a module with MCP's own types; None for any other module."""
+    if not module.startswith(_MCP_MODULES):
+        return None
+    known = [name for name in inputs.load_pins(folder) if inputs.is_dated(name)]
+    name = like if like in inputs.load_pins(folder) else known[-1] if known else None
+    return None if name is None else str(inputs.contract_path(folder, name))
 
 
 def _declared(data: bytes, source: str) -> Schema:

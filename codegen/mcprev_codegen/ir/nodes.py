@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -25,6 +25,8 @@ class Span:
 
     line: int
     end_line: int
+    path: str = ""
+    """The file; empty for the first one of a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +310,10 @@ class Module:
     decls: tuple[Decl, ...]
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """Constructs that the parser ignored, each with its place."""
+    texts: Mapping[str, Sequence[str]] = field(
+        default_factory=dict[str, Sequence[str]], compare=False, repr=False
+    )
+    """The lines of the further files that declarations come from, by path."""
 
     @property
     def types(self) -> dict[str, Interface | Alias]:

@@ -177,4 +177,4 @@ def hoist(schema: Schema) -> Schema:
         hoister.added.clear()
         hoisted = hoister.declaration(decl)
         decls += [*hoister.added, hoisted]
-    return replace(schema, module=ir.Module(tuple(decls)))
+    return replace(schema, module=ir.Module(tuple(decls), texts=schema.module.texts))

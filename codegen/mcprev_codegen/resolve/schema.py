@@ -73,7 +73,9 @@ class Schema:
         """Return an error at a declaration or member, or at the type with a name; at the first one if there is none."""
         if isinstance(place, str):
             place = self.types.get(place) or next(iter(self.types.values()))
-        return at_line(self.path, self.lines, place.span.line, message)
+        path = place.span.path
+        lines = self.module.texts.get(path, ()) if path else self.lines
+        return at_line(path or self.path, lines, place.span.line, message)
 
     def check_aliases(self) -> None:
         """Raise `SchemaError` for an alias that refers only to itself."""

@@ -8,8 +8,8 @@ MAX_NESTING: Final = 20
 """The maximum nesting depth of generics."""
 MAX_DEPTH: Final = 40
 """The maximum nesting depth of types that have no names."""
-MAX_DECLARATIONS: Final = 2_000
-"""The maximum number of declarations; upstream has a tenth of that."""
+MAX_DECLARATIONS: Final = 10_000
+"""The maximum number of declarations; upstream has a fiftieth of that."""
 MAX_INSTANCES: Final = 1_000
 """The maximum number of declarations that the uses of generics become."""
 MAX_ARGUMENT: Final = 50
@@ -22,3 +22,7 @@ MAX_TYPES: Final = 50_000
 """The maximum number of types and members; upstream has a tenth of that."""
 MAX_TEMPLATES: Final = 1_000
 """The maximum number of templates and literals that a template literal type with unions stands for."""
+MAX_FILES: Final = 1_000
+"""The maximum number of files that one schema leads to."""
+MAX_CHAIN: Final = 100
+"""The maximum number of files that lead to one another, and of names that a name leads to."""

@@ -148,7 +148,7 @@ LARGE: Final = {
     "members": HEAD + f"interface A0 {{ {' '.join(f'a{n}: string;' for n in range(5_200))} }}",
     "literals": HEAD + f"type A0 = {' | '.join(f'{n}' for n in range(5_200))};",
     "enum members": HEAD + f"enum A0 {{ {', '.join(f'a{n}' for n in range(5_200))} }}",
-    "declarations": HEAD + "interface A0 {}" + " ".join(f"interface B{n} {{}}" for n in range(2_100)),
+    "declarations": HEAD + "interface A0 {}" + " ".join(f"interface B{n} {{}}" for n in range(10_100)),
     "bases": HEAD + "interface B {}" + f"interface A0 extends {', '.join(['B'] * 6_000)} {{}}",
     "inherited members": HEAD
     + f"interface B {{ {' '.join(f'b{n}: string;' for n in range(300))} }} interface A0 extends B {{}}"

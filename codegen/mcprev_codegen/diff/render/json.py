@@ -86,5 +86,5 @@ def _change(change: Change) -> dict[str, object]:
 def _place(place: Place | None) -> dict[str, object] | None:
     if place is None:
         return None
-    lines = asdict(place.span) if place.span else {"line": None, "end_line": None}
-    return {"path": place.path, "text": place.text, **lines}
+    line, end = (place.span.line, place.span.end_line) if place.span else (None, None)
+    return {"path": place.path, "text": place.text, "line": line, "end_line": end}

@@ -6,13 +6,21 @@ could change the meaning of the protocol, so none is ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mcprev_codegen import ir
 from mcprev_codegen.typescript.reader.declarations import Declarations
+from mcprev_codegen.typescript.reader.modules import Sources as Sources
 from mcprev_codegen.typescript.reader.text.source_file import SourceFile
 
 
-def parse(source: str, path: str) -> ir.Module:
-    """Return the IR of the text of a schema.ts; `path` is used in errors only.
+def parse(
+    source: str, path: str, sources: Sources | None = None, *, strict: bool = True, roots: Sequence[str] = ()
+) -> ir.Module:
+    """Return the IR of the text of a schema.ts; `path` is used in errors, and to find what it imports in `sources`.
+
+    `roots` are the types to read, with what they need; without them, all of the file. Unless it is read strictly, what describes
+    no data, such as a function, is left out with a warning where no root needs it.
 
     A generic declaration becomes one declaration per use: `Page<Tool>` becomes the interface `PageTool`. The type `B`
     of a namespace `A` becomes `AB`, its constant `C` becomes `A_C`. An enum becomes the union of its values. What
@@ -20,7 +28,8 @@ def parse(source: str, path: str) -> ir.Module:
     dropped. Raises `SchemaError` for a syntax error, an unsupported construct, a duplicate name or a reference to a
     name that is not declared.
     """
-    return Declarations(SourceFile(source.removeprefix("\ufeff"), path)).module()
+    file = SourceFile(source.removeprefix("\ufeff"), path)
+    return Declarations(file, sources, strict=strict, roots=roots).module()
 
 
 def parse_fragment(member: str, path: str) -> ir.Field:

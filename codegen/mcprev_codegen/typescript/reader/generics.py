@@ -37,11 +37,9 @@ class Generics:
     def __init__(
         self,
         file: SourceFile,
-        read_type: Callable[[Node, Arguments], ir.TypeExpr],
         is_taken: Callable[[str], bool],
     ) -> None:
         self._file = file
-        self._read_type = read_type
         self._is_taken = is_taken
         self._instances: dict[str, _Instance] = {}
         self.made: dict[str, list[ir.Decl]] = {}
@@ -58,9 +56,13 @@ class Generics:
         declaration: Node,
         given: Sequence[ir.TypeExpr],
         read: Callable[[str, Arguments], ir.Decl],
+        read_default: Callable[[Node, Arguments], ir.TypeExpr],
     ) -> ir.Ref:
-        """Return the declaration of a generic with its arguments; `read` reads it under a name."""
-        arguments = self._arguments(node, generic, declaration, given)
+        """Return the declaration of a generic with its arguments.
+
+        `read` reads it under a name, `read_default` the default of a parameter.
+        """
+        arguments = self._arguments(node, generic, declaration, given, read_default)
         for argument in arguments.values():
             if len(list(islice(ir.walk(argument), MAX_ARGUMENT + 1))) > MAX_ARGUMENT:
                 self._file.fail(node, f"an argument of '{generic}' is too large; declare an alias for it")
@@ -79,12 +81,21 @@ class Generics:
                     node, f"'{generic}' refers to itself with ever new arguments; write its types out"
                 )
             instance = self._instances[name] = _Instance(use)
-            instance.decl = read(name, arguments)
-            self.made.setdefault(generic, []).append(instance.decl)
+            try:
+                decl = instance.decl = read(name, arguments)
+            finally:
+                if instance.decl is None:
+                    del self._instances[name]
+            self.made.setdefault(generic, []).append(decl)
         return ir.Ref(name)
 
     def _arguments(
-        self, node: Node, generic: str, declaration: Node, given: Sequence[ir.TypeExpr]
+        self,
+        node: Node,
+        generic: str,
+        declaration: Node,
+        given: Sequence[ir.TypeExpr],
+        read_default: Callable[[Node, Arguments], ir.TypeExpr],
     ) -> dict[str, ir.TypeExpr]:
         """Return the type of each parameter: the given one or its default, which may name parameters before it."""
         parameters = type_parameters(declaration)
@@ -95,7 +106,7 @@ class Generics:
             if n < len(given):
                 arguments[name] = given[n]
             elif defaults:
-                arguments[name] = self._read_type(defaults[0], dict(arguments))
+                arguments[name] = read_default(defaults[0], dict(arguments))
         if len(arguments) < len(parameters) or len(given) > len(parameters):
             self._file.fail(
                 node, f"'{generic}' has {len(parameters)} type parameters, but {len(given)} arguments"

@@ -132,27 +132,34 @@ class Operators:
                 )
             self._members[reference] = None
             self._collecting += 1
-            found: dict[str, ir.Field] = {}
-            match self._scope.opened(node, reference):
-                case ir.Alias(type=type_):
-                    found |= self.members(node, type_)
-                case ir.Interface(bases=bases, fields=fields, index=index):
-                    self._no_index(node, index)
-                    for base in bases:
-                        for name, field in self.members(node, base).items():
-                            found.setdefault(name, field)
-                    found |= {field.name: field for field in fields}
-                case None:
-                    self._file.fail(node, f"the members of '{reference.name}' cannot be determined here")
-            self._file.count(node, len(found))
-            self._members[reference] = found
-            self._collecting -= 1
+            try:
+                self._members[reference] = self._collected_members(node, reference)
+            finally:
+                self._collecting -= 1
+                if self._members[reference] is None:
+                    del self._members[reference]
         members = self._members[reference]
         if members is None:
             self._file.fail(
                 node, f"'{reference.name}' has members that are defined in terms of itself; write them out"
             )
         return members
+
+    def _collected_members(self, node: Node, reference: ir.Ref) -> Mapping[str, ir.Field]:
+        found: dict[str, ir.Field] = {}
+        match self._scope.opened(node, reference):
+            case ir.Alias(type=type_):
+                found |= self.members(node, type_)
+            case ir.Interface(bases=bases, fields=fields, index=index):
+                self._no_index(node, index)
+                for base in bases:
+                    for name, field in self.members(node, base).items():
+                        found.setdefault(name, field)
+                found |= {field.name: field for field in fields}
+            case None:
+                self._file.fail(node, f"the members of '{reference.name}' cannot be determined here")
+        self._file.count(node, len(found))
+        return found
 
     def _no_index(self, node: Node, index: ir.IndexSig | None) -> None:
         if index is not None:

@@ -22,6 +22,14 @@ class TypeScope(Protocol):
         """Return the type of a constant: a reference to it, or the type of its values."""
         ...
 
+    def constant_value(self, node: Node, name: str) -> ir.Literal | None:
+        """Return the value of a constant, or of a member of an enum; None for one of several values."""
+        ...
+
+    def is_function(self, name: str) -> bool:
+        """Return whether a name is that of a function's type."""
+        ...
+
     def is_generic(self, name: str) -> bool:
         """Return whether the file declares a generic of that name."""
         ...

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
 
 from tree_sitter import Node
 
 from mcprev_codegen import ir
+from mcprev_codegen.errors import NoDataError
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body
 from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators
@@ -24,10 +26,9 @@ from mcprev_codegen.typescript.reader.text.source_file import (
     flatten,
     named_children,
     node_text,
-    span,
 )
 from mcprev_codegen.typescript.reader.tuples import Items
-from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, PLAIN_DATA
+from mcprev_codegen.typescript.reader.unsupported import CODE, NOT_JSON, PLAIN_DATA
 
 _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})
 _ANY_VALUE: Final = ir.Obj()
@@ -39,18 +40,24 @@ _WITH_NULL: Final = ir.ANYTHING | {ir.Prim("null")}
 class TypeReader:
     """Reads types and members in one file; a scope says what their names mean."""
 
-    def __init__(self, file: SourceFile, scope: TypeScope) -> None:
+    def __init__(
+        self, file: SourceFile, scope: TypeScope, leave_out: Callable[[Node, str], None] | None = None
+    ) -> None:
         self._file = file
         self._scope = scope
+        self._leave_out = leave_out
+        """Takes note of a member that describes no data, with its kind; None if such members are refused."""
         self._operators = Operators(file, scope, self.type, self._member_type)
         self._depth = 0
         self._absent = False
         """Whether `undefined` may be a part of the type that is being read."""
         self._readers: Mapping[str, Callable[[Node], ir.TypeExpr]] = {
             "predefined_type": self._predefined,
-            "type_identifier": lambda node: scope.reference(node, node_text(node)),
+            "type_identifier": self._name_of_type,
             "nested_type_identifier": lambda node: scope.reference(node, node_text(node)),
             "literal_type": self._literal,
+            "function_type": self._function,
+            "constructor_type": self._function,
             "union_type": self._union,
             "intersection_type": self._intersection,
             "array_type": lambda node: ir.Array(self.type(named_children(node)[0])),
@@ -112,6 +119,20 @@ class TypeReader:
             self._depth -= 1
             self._absent = outer
 
+    def _name_of_type(self, node: Node) -> ir.TypeExpr:
+        name = node_text(node)
+        if self._absent and self._leave_out is not None and self._scope.is_function(name):
+            self._leave_out(node, "functions")
+            return UNDEFINED
+        return self._scope.reference(node, name)
+
+    def _function(self, node: Node) -> ir.TypeExpr:
+        """Return the value that JSON has for a function: none, so that a member is absent."""
+        if self._leave_out is None or not self._absent:
+            self._file.unsupported(node, "as a type")
+        self._leave_out(node, "functions")
+        return UNDEFINED
+
     # -- kinds of types ------------------------------------------------------------------------------
 
     def _predefined(self, node: Node) -> ir.Prim:
@@ -119,7 +140,10 @@ class TypeReader:
             return UNDEFINED
         if node_text(node) not in _PRIMITIVES:
             instead = NOT_JSON.get(node_text(node), PLAIN_DATA)
-            self._file.fail(node, f"the type '{node_text(node)}' has no equivalent in JSON; {instead}")
+            code = "symbols" if "symbol" in node_text(node) else ""
+            self._file.fail(
+                node, f"the type '{node_text(node)}' has no equivalent in JSON; {instead}", code=code
+            )
         return ir.Prim(node_text(node))
 
     def _literal(self, node: Node) -> ir.TypeExpr:
@@ -144,7 +168,7 @@ class TypeReader:
         members = named_children(node)
         if len(members) == 1 and [c.type for c in named_children(members[0])[:1]] == ["mapped_type_clause"]:
             return self._operators.mapped(members[0], self.member_annotation)
-        return ir.Obj(*self.members(node))
+        return ir.Obj(*self.members((node, nullcontext())))
 
     def _tuple(self, node: Node) -> ir.TypeExpr:
         """Return a tuple, whose items may have names; one with optional items is a union of tuples."""
@@ -178,33 +202,47 @@ class TypeReader:
 
     # -- members -------------------------------------------------------------------------------------
 
-    def members(self, *bodies: Node) -> tuple[tuple[ir.Field, ...], ir.IndexSig | None]:
-        """Return the members between braces, and the index signature among them; further bodies are merged."""
+    def members(
+        self, *bodies: tuple[Node, AbstractContextManager[None]]
+    ) -> tuple[tuple[ir.Field, ...], ir.IndexSig | None]:
+        """Return the members between braces, and the index signature among them; further bodies are merged.
+
+        The context of each lets errors in it name its file.
+        """
         fields: dict[str, ir.Field] = {}
         index: ir.IndexSig | None = None
-        for body in bodies:
-            own: set[str] = set()
-            for child, above, trailing in self._file.siblings(body):
-                if child.type == "index_signature":
-                    if index is not None:
-                        self._file.fail(
-                            child,
-                            "a second index signature in one type is not supported; write one of a union",
-                        )
-                    index = self._index(child)
-                elif child.type == "property_signature":
-                    member = self._property(child, above, trailing)
-                    first = fields.setdefault(member.name, member)
-                    if member.name in own or (first.type, first.optional) != (member.type, member.optional):
-                        self._file.fail(
-                            child, f"member '{member.name}' is declared twice; leave one of them out"
-                        )
-                    own.add(member.name)
-                else:
-                    self._file.unsupported(child, "as a member")
+        for body, context in bodies:
+            with context:
+                found = self._body(body, fields, index)
+            index = found
         return tuple(fields.values()), index
 
-    def _property(self, node: Node, above: Sequence[Node], trailing: Sequence[Node]) -> ir.Field:
+    def _body(self, body: Node, fields: dict[str, ir.Field], index: ir.IndexSig | None) -> ir.IndexSig | None:
+        own: set[str] = set()
+        for child, above, trailing in self._file.siblings(body):
+            if child.type == "index_signature":
+                if index is not None:
+                    self._file.fail(
+                        child,
+                        "a second index signature in one type is not supported; write one of a union",
+                    )
+                index = self._index(child)
+            elif child.type == "property_signature":
+                member = self._property(child, above, trailing)
+                if member is None:
+                    continue
+                first = fields.setdefault(member.name, member)
+                if member.name in own or (first.type, first.optional) != (member.type, member.optional):
+                    self._file.fail(child, f"member '{member.name}' is declared twice; leave one of them out")
+                own.add(member.name)
+            elif self._leave_out is not None and child.type in CODE:
+                self._leave_out(child, CODE[child.type])
+            else:
+                self._file.unsupported(child, "as a member")
+        return index
+
+    def _property(self, node: Node, above: Sequence[Node], trailing: Sequence[Node]) -> ir.Field | None:
+        """Return a member; None for one that describes no data, which is left out."""
         optional, absent, name, type_ = False, False, "", None
         for child in node.children:
             match child.type:
@@ -214,7 +252,16 @@ class TypeReader:
                     optional = True
                 case "readonly" | "comment":
                     pass
+                case "computed_property_name" if self._leave_out is not None:
+                    found = self._computed_name(child)
+                    if found is None:
+                        self._leave_out(node, CODE[child.type])
+                        return None
+                    name = found
                 case "type_annotation":
+                    (inner,) = named_children(child)
+                    if self._is_function(inner):
+                        return None
                     type_, absent = self.member_annotation(child)
                 case _:
                     self._file.unsupported(child, "on a member")
@@ -223,7 +270,34 @@ class TypeReader:
         tags, doc = self._file.docs(above)
         if trailing and doc.text is None and doc.notes is None:
             doc = replace(doc, notes=comment_body(node_text(trailing[0])))
-        return ir.Field(name, type_, optional or absent, tags, doc, span(node), absent and not optional)
+        return ir.Field(
+            name, type_, optional or absent, tags, doc, self._file.span(node), absent and not optional
+        )
+
+    def _is_function(self, node: Node) -> bool:
+        """Return whether the type of a member is a function, which is left out."""
+        while node.type == "parenthesized_type":
+            (node,) = named_children(node)
+        functions = node.type in ("function_type", "constructor_type") or (
+            node.type == "type_identifier" and self._scope.is_function(node_text(node))
+        )
+        if not functions or self._leave_out is None:
+            return False
+        self._leave_out(node, "functions")
+        return True
+
+    def _computed_name(self, node: Node) -> str | None:
+        """Return the name of a member that a constant or a literal in brackets says; None for any other."""
+        (inner,) = named_children(node)
+        if inner.type in ("string", "number"):
+            return self.name(inner)
+        if inner.type not in ("identifier", "member_expression"):
+            return None
+        try:
+            value = self._scope.constant_value(inner, node_text(inner))
+        except NoDataError:
+            return None
+        return value if isinstance(value, str) else None
 
     def name(self, node: Node) -> str:
         """Return the name of a member."""

@@ -15,5 +15,9 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = {
     node: (row["what"], row["instead"]) for row in _TABLES["construct"] for node in row["nodes"]
 }
 """The unsupported constructs by tree-sitter's name: the common name, and the replacement."""
+CODE: Final[Mapping[str, str]] = {
+    node: row["code"] for row in _TABLES["construct"] if "code" in row for node in row["nodes"]
+}
+"""What describes no data, by tree-sitter's name, in the plural: it may be left out."""
 NOT_JSON: Final[Mapping[str, str]] = _TABLES["not_json"]
 """The types of TypeScript that JSON has no values of, each with its replacement."""

@@ -12,6 +12,8 @@ _MEMBER: Final = re.compile(rb"(?<![\w$.])abstract(?=\s*\??\s*:)")
 """A member named `abstract`, which the grammar takes for the modifier of a class."""
 _VARIANCE: Final = re.compile(rb"(?<=[<,])\s*(?:in\s+out|in|out)(?=\s+(?!extends\b)[A-Za-z_$])")
 """`in` and `out` before a type parameter, which make no difference to data."""
+_EXPORT: Final = re.compile(rb"(?<=\bexport)\s+type(?=\s*\*)")
+"""`type` before `*`, which exports the types of a file."""
 _TEXTS: Final = frozenset(
     {"comment", "string", "string_fragment", "template_string", "template_literal_type"}
 )
@@ -25,9 +27,10 @@ def without_faults(source: bytes, root: Node) -> tuple[bytes, Mapping[int, str]]
         if not _is_text(root, match):
             names[match.start()] = match[0].decode()
             found[match.start() : match.end()] = match[0].upper()
-    for match in _VARIANCE.finditer(source):
-        if not _is_text(root, match):
-            found[match.start() : match.end()] = re.sub(rb"\w", b" ", match[0])
+    for pattern in (_VARIANCE, _EXPORT):
+        for match in pattern.finditer(source):
+            if not _is_text(root, match):
+                found[match.start() : match.end()] = re.sub(rb"\w", b" ", match[0])
     return bytes(found), names
 
 

@@ -6,6 +6,7 @@ tree-sitter parses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import NoReturn
 
@@ -17,7 +18,7 @@ from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.typescript.bounds import MAX_TEXT, MAX_TYPES
 from mcprev_codegen.typescript.jsdoc import BadTag, comment_body, is_jsdoc, read_comments
 from mcprev_codegen.typescript.reader.text.faults import without_faults
-from mcprev_codegen.typescript.reader.unsupported import PLAIN_DATA, UNSUPPORTED
+from mcprev_codegen.typescript.reader.unsupported import CODE, PLAIN_DATA, UNSUPPORTED
 
 
 @cache
@@ -33,11 +34,6 @@ def node_text(node: Node) -> str:
 def named_children(node: Node) -> list[Node]:
     """Return the named children without comments, which may occur anywhere."""
     return [child for child in node.named_children if child.type != "comment"]
-
-
-def span(node: Node) -> ir.Span:
-    """Return the lines of a node, counted from 1."""
-    return ir.Span(node.start_point[0] + 1, node.end_point[0] + 1)
 
 
 def flatten(node: Node, kind: str) -> list[Node]:
@@ -75,42 +71,72 @@ def _followed(children: Sequence[Node]) -> list[bool]:
     return found[::-1]
 
 
-class SourceFile:
-    """One file as tree-sitter's nodes. Errors name the place of a node."""
+class Text:
+    """The text of one file as tree-sitter's nodes."""
 
     def __init__(self, source: str, path: str) -> None:
-        self._path = path
-        self._lines = source.split("\n")
+        self.path = path
+        self.lines = source.split("\n")
         data = source.encode("utf-8")
         self.root = _parser().parse(data).root_node
-        self._hidden_names: Mapping[int, str] = {}
+        self.hidden_names: Mapping[int, str] = {}
         if self.root.has_error:
-            changed, self._hidden_names = without_faults(data, self.root)
+            changed, self.hidden_names = without_faults(data, self.root)
             self.root = self.root if changed == data else _parser().parse(changed).root_node
+
+
+class SourceFile:
+    """The files of one schema, one of which is being read at a time. Errors name the place of a node in that one."""
+
+    def __init__(self, source: str, path: str) -> None:
+        self.text = self.first = Text(source, path)
         self.warnings: list[str] = []
         self._types = 0
 
+    @property
+    def root(self) -> Node:
+        """The root of the file that is being read."""
+        return self.text.root
+
+    @contextmanager
+    def reading(self, text: Text) -> Iterator[None]:
+        """Read another file, until the context is left."""
+        outer, self.text = self.text, text
+        try:
+            yield
+        finally:
+            self.text = outer
+
+    def span(self, node: Node) -> ir.Span:
+        """Return the lines of a node, counted from 1."""
+        path = "" if self.text is self.first else self.text.path
+        return ir.Span(node.start_point[0] + 1, node.end_point[0] + 1, path)
+
     # -- places and comments -------------------------------------------------------------------------
 
-    def fail(self, node: Node, message: str, *, below: int = 0) -> NoReturn:
-        """Raise `SchemaError` at a node, or at the start of a line below its first one."""
+    def fail(self, node: Node, message: str, *, below: int = 0, code: str = "") -> NoReturn:
+        """Raise `SchemaError` at a node, or at the start of a line below its first one.
+
+        `code` says what describes no data there, and so may be left out.
+        """
         row = node.start_point[0] + below
-        line = self._lines[row].rstrip("\r")
+        line = self.text.lines[row].rstrip("\r")
         before = line.encode("utf-8")[: node.start_point[1]] if not below else b""
         column = len(before.decode("utf-8", "replace")) + 1
         if below:
             column = len(line) - len(line.lstrip(" *\t")) + 1
-        raise SchemaError(message, path=self._path, line=row + 1, column=column, source_line=line)
+        error = SchemaError(message, path=self.text.path, line=row + 1, column=column, source_line=line)
+        raise error.without_data(code) if code else error
 
     def unsupported(self, node: Node, where: str) -> NoReturn:
         """Raise `SchemaError` for a construct that is refused."""
         token = f"'{node.type}'" if node.is_named else f"the token '{node.type}'"
         what, instead = UNSUPPORTED.get(node.type, (token, PLAIN_DATA))
-        self.fail(node, f"{what} is not supported {where}; {instead}")
+        self.fail(node, f"{what} is not supported {where}; {instead}", code=CODE.get(node.type, ""))
 
     def warn(self, node: Node, message: str, *, below: int = 0) -> None:
         """Record a warning at a node, or at a line below its first one."""
-        self.warnings.append(f"{self._path}:{node.start_point[0] + below + 1}: {message}")
+        self.warnings.append(f"{self.text.path}:{node.start_point[0] + below + 1}: {message}")
 
     def count(self, node: Node, times: int = 1) -> None:
         """Count a type or member. Raises `SchemaError` if there are too many in the file."""
@@ -181,7 +207,7 @@ class SourceFile:
 
     def name(self, node: Node) -> str:
         """Return the name of a member that is an identifier."""
-        return self.short(node, self._hidden_names.get(node.start_byte, node_text(node)))
+        return self.short(node, self.text.hidden_names.get(node.start_byte, node_text(node)))
 
     def short(self, node: Node, text: str) -> str:
         """Return a name or literal. Raises `SchemaError` if it is too long."""
