@@ -7,8 +7,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
+import pytest
 from typing_extensions import override
 
 import mcprev
@@ -17,6 +19,7 @@ from mcprev.client.targets import Target
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, CHANGES, LISTEN, Changed
 from mcprev.revisions import HttpShape, Revision
+from mcprev.transports.http.client import legacy_sse, streamable, streams
 from raw_server import Exchange, Mcp, OldMcp, Raw, serve, text
 from running import until
 
@@ -60,7 +63,8 @@ class Changing(Mcp):
         try:
             await exchange.gone.wait()
         finally:
-            self.streams.remove(exchange)
+            if exchange in self.streams:
+                self.streams.remove(exchange)
 
     async def tell(self, exchange: Exchange, method: str, **params: Any) -> None:
         if not self.revision.handshake:
@@ -76,6 +80,14 @@ class Changing(Mcp):
         if self.forgets:
             self.session = f"{self.session}-again"
 
+    def fall_silent(self) -> None:
+        """Nothing comes on the streams that are open any more, and none of them ends."""
+        self.streams.clear()
+
+    async def sign(self) -> None:
+        for stream in self.streams:
+            await stream.send(b": still here\n\n")
+
 
 class OldChanging(OldMcp):
     """The same over the oldest transport."""
@@ -84,11 +96,31 @@ class OldChanging(OldMcp):
         super().__init__(row, REPLIES)
 
     async def change(self) -> None:
+        await until(lambda: self.stream is not None)
         assert self.stream is not None
         await self.stream.event({"jsonrpc": "2.0", "method": CHANGES[Changed.TOOLS].method})
 
+    @override
+    async def reply(self, exchange: Exchange) -> None:
+        if self.stream is not None:
+            await super().reply(exchange)
+
     def begin_anew(self) -> None:
         """It keeps nothing."""
+
+    def fall_silent(self) -> None:
+        self.stream = None
+
+    async def sign(self) -> None:
+        """It sends none of its own accord."""
+
+
+def soon_quiet(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Let a stream without a byte count as lost after a few seconds, and return how many."""
+    assert streams.QUIET <= 300
+    for module in (streamable, legacy_sse):
+        monkeypatch.setattr(module, "QUIET", 3.0)
+    return 3.0
 
 
 async def outage(raw: Raw, seconds: float) -> None:
@@ -103,11 +135,20 @@ class Away:
     """A server that can be away: how to reach it, to let it tell of a change, and to have it away for some seconds."""
 
     def __init__(
-        self, target: Callable[[], Target], change: Callable[[], Any], away: Callable[[float], Any]
+        self,
+        target: Callable[[], Target],
+        change: Callable[[], Any],
+        away: Callable[[float], Any],
+        fall_silent: Callable[[], None] = lambda: None,
+        sign: Callable[[], Any] = lambda: asyncio.sleep(0),
     ) -> None:
         self.target = target
         self.change = change
         self.away = away
+        self.fall_silent = fall_silent
+        """Over HTTP: its streams bring nothing more, and do not end, as behind a NAT that forgot them."""
+        self.sign = sign
+        """Sends a comment on each stream."""
 
 
 @asynccontextmanager
@@ -121,7 +162,8 @@ async def over_http(row: Revision, *, forgets: bool = False) -> AsyncGenerator[A
             await outage(raw, seconds)
 
         path = "/sse" if row.http is HttpShape.SSE else "/mcp"
-        yield Away(lambda: mcprev.http(raw.origin + path), server.change, away)
+        target = partial(mcprev.http, raw.origin + path)
+        yield Away(target, server.change, away, server.fall_silent, server.sign)
 
 
 class Process(HandServer):

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 import mcprev
 from api.wire import SUBSCRIPTION_ID, Error, HandClient, Message
-from away import SECONDS, URI, Away, Process, Processes, as_process, over_http
+from away import SECONDS, URI, Away, Process, Processes, as_process, over_http, soon_quiet
 from bridge.hands import bridged
 from bridge.joining import MODERN, SESSION, each_client
 from http_in_process import InProcess
@@ -118,6 +118,41 @@ def test_who_only_listens_hears_of_changes_after_an_outage(
                     await asyncio.sleep(40)  # of the clock of the loop: it is stable
                     await server.change()
                     await listener.hears(TOOLS)
+            listener.check()
+
+    run(main(), limit=2_000, has_both_ends=True)
+
+
+@req("SEAM-10", "SUB-5", "PING-2", at=(SESSION.name, MODERN.name))
+@pytest.mark.parametrize("make", [one, several])
+@pytest.mark.parametrize("there", [*OLDEST, SESSION, MODERN], ids=lambda there: there.name)
+@each_client
+def test_who_only_listens_hears_of_changes_after_the_streams_of_the_server_fell_silent(
+    row: Revision,
+    there: Revision,
+    make: Callable[[Away, Revision], tuple[Bridge, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No connection ends: what comes is heard again within a bound, and all counts as changed."""
+    seconds = soon_quiet(monkeypatch)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with over_http(there) as server:
+            bridge, uri = make(server, there)
+            client = HandClient(row, {}, {})
+            listener = Listener(client, uri)
+            async with bridged(bridge, client):
+                await client.ask("resources/list")
+                await listener.begin()
+                await server.change()
+                await listener.hears(TOOLS)
+                server.fall_silent()
+                began = loop.time()
+                await listener.hears(*LISTS, UPDATED)
+                assert loop.time() - began < seconds + 60
+                await server.change()
+                await listener.hears(TOOLS)
             listener.check()
 
     run(main(), limit=2_000, has_both_ends=True)

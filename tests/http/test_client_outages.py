@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import mcprev
-from away import SECONDS, URI, Changing, outage
+from away import SECONDS, URI, Changing, outage, over_http, soon_quiet
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, Changed
 from mcprev.revisions import HttpShape, Revision
 from raw_server import Exchange, serve
@@ -54,6 +54,66 @@ def test_listeners_outlive_an_outage(row: Revision, seconds: float, caplog: pyte
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len([told for told in warnings if "not heard of" in told]) <= 2
     assert len(warnings) <= 6, warnings
+
+
+@req("SUB-5", "SUB-7", "HTTP-10", "PING-2", everywhere=True)
+def test_a_stream_that_brings_nothing_more_is_opened_again(
+    row: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection has not ended, and the system of another host keeps it alive. What came meanwhile may be lost."""
+    seconds = soon_quiet(monkeypatch)
+
+    async def main() -> None:
+        told, loop = list[mcprev.Change](), asyncio.get_running_loop()
+        async with (
+            over_http(row) as server,
+            mcprev.connect(server.target(), mode=row.name, on_change=told.append) as client,
+            client.listen(tools=True, uris=[URI]) as changes,
+        ):
+            await server.change()
+            assert await anext(changes) == TOOLS
+            for _ in range(2):
+                told.clear()
+                server.fall_silent()
+                began = loop.time()
+                assert await next_of(changes, 2) == {TOOLS, RESOURCE}
+                assert seconds / 2 < loop.time() - began < seconds + 60
+                await until(lambda: TOOLS in told)
+                await server.change()
+                assert await anext(changes) == TOOLS
+            assert (await client.call_tool("t")).content
+
+    run(main(), limit=900, has_both_ends=True)
+
+
+@req("SUB-5", "PING-2", everywhere=True)
+def test_a_stream_with_signs_of_life_stays_open(
+    row: Revision, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Comments, or responses to the pings of the oldest transport."""
+    seconds = soon_quiet(monkeypatch)
+
+    async def main() -> None:
+        async with (
+            over_http(row) as server,
+            mcprev.connect(server.target(), mode=row.name) as client,
+            client.listen(tools=True) as changes,
+        ):
+            await server.change()
+            assert await anext(changes) == TOOLS
+            for _ in range(8):
+                await asyncio.sleep(seconds / 2)
+                await server.sign()
+            await server.change()
+            assert await anext(changes) == TOOLS
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(
+                    anext(changes), seconds / 2
+                )  # a stream that is opened again tells of all
+
+    caplog.set_level("DEBUG", "mcprev.client")
+    run(main(), limit=900, has_both_ends=True)
+    assert not [text for text in caplog.messages if "nothing came" in text]
 
 
 @req("SUB-5", everywhere=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mcprev
-from away import SECONDS, URI, as_process, over_http
+from away import SECONDS, URI, as_process, over_http, soon_quiet
 from mcprev.extras.connect_all import connect_all
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
@@ -55,6 +55,36 @@ def test_listeners_at_one_of_several_servers_outlive_its_outage(
                 assert (await clients.call_tool("away__t")).content
 
     run(main(), limit=3_000, has_both_ends=True)
+
+
+@req("SUB-5", "SUB-7", "PING-2", everywhere=True)
+def test_streams_of_one_of_several_servers_that_bring_nothing_more_are_opened_again(
+    row: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon_quiet(monkeypatch)
+
+    async def main() -> None:
+        told: list[tuple[str, mcprev.Change]] = []
+
+        def changed(server: str, change: mcprev.Change) -> None:
+            told.append((server, change))
+
+        async with over_http(row) as silent, as_process(row) as other:
+            servers = {"silent": silent.target(), "other": other.target()}
+            async with (
+                connect_all(servers, mode=row.name, on_change=changed) as clients,
+                clients["silent"].listen(tools=True, uris=[URI]) as changes,
+            ):
+                await silent.change()
+                assert await anext(changes) == TOOLS
+                told.clear()
+                silent.fall_silent()
+                assert {await anext(changes), await anext(changes)} == {TOOLS, RESOURCE}
+                await until(lambda: ("silent", TOOLS) in told)
+                assert ("other", TOOLS) not in told
+                assert (await clients.call_tool("silent__t")).content
+
+    run(main(), limit=900, has_both_ends=True)
 
 
 @req("SUB-5", "SUB-7", everywhere=True)

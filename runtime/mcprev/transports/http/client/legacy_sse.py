@@ -7,9 +7,11 @@ so the end of the stream ends the connection: every open call fails at once.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from typing_extensions import override
 
+from mcprev.core.keepalive import PATIENCE, PING
 from mcprev.errors import ConnectionLost, HttpStatusError, McpError, RemoteProtocolError, RpcError
 from mcprev.protocol.connection_state import Channel
 from mcprev.protocol.pending_calls import Call
@@ -17,7 +19,7 @@ from mcprev.transports.http.client.connection import HttpConnection, HttpTranspo
 from mcprev.transports.http.client.repeats import REPEATS, send_repeatedly, wait_to_repeat
 from mcprev.transports.http.client.responses import HttpResponse
 from mcprev.transports.http.client.session import status_error
-from mcprev.transports.http.client.streams import FIELDS
+from mcprev.transports.http.client.streams import FIELDS, QUIET
 from mcprev.transports.http.urls import endpoint_url
 from mcprev.wire import media
 from mcprev.wire.headers import request_headers
@@ -63,7 +65,7 @@ class LegacySse(HttpTransport):
             decoder, tap = Decoder(response.max_message + FIELDS), response.tap
             if tap is not None:
                 tap.begin(None)
-            while chunk := await response.chunk():
+            while chunk := await self._chunk(response):
                 for event in decoder.feed(chunk):
                     if tap is not None:
                         tap.event(event)
@@ -86,6 +88,26 @@ class LegacySse(HttpTransport):
             )
         why = "the server closed its stream" if error is None else f"the server's stream broke: {error}"
         self._connection.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
+
+    async def _chunk(self, response: HttpResponse) -> bytes:
+        """Return the next bytes of the stream. If none come for a long time, a ping asks for some: its response comes here.
+
+        Raises `ConnectionLost` if that does not come either.
+        """
+        try:
+            async with asyncio.timeout(QUIET):
+                return await response.chunk()
+        except TimeoutError:
+            self._connection.start(self._ping())
+        return await response.chunk(PATIENCE)
+
+    async def _ping(self) -> None:
+        """Ask the server for a sign of life."""
+        with suppress(McpError):
+            call = self._protocol.session.call(
+                PING, None, self._connection.now(), idle=PATIENCE, total=PATIENCE, unchecked=True
+            )
+            await self._connection.wait(call)
 
     @override
     async def exchange(self, call: Call, message: bytes) -> None:

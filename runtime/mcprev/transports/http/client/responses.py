@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import aiohttp
@@ -78,8 +79,8 @@ class HttpResponse:
             self.tap.body(body)
         return body
 
-    async def chunk(self) -> bytes:
-        """Return the next bytes of the body; empty at its end.
+    async def chunk(self, quiet: float | None = None) -> bytes:
+        """Return the next bytes of the body; empty at its end. `quiet` is the time without any after which it is lost.
 
         Raises `ConnectionLost`, and `RemoteProtocolError` for a compressed body, as none was requested.
         """
@@ -87,7 +88,8 @@ class HttpResponse:
             text = f"the response is compressed ({self._coding[:100]}), which was not requested"
             raise self._refused(RemoteProtocolError(text))
         try:
-            data = await self._response.content.readany()
+            content = self._response.content
+            data = await (content.readany() if quiet is None else _within(quiet, content))
         except FAILURES as error:
             failure = lost(error, self.url, sent=True)
         else:
@@ -114,6 +116,15 @@ class HttpResponse:
         if self.tap is not None:
             self.tap.end(sent=not self.ended)
         self._response.close()
+
+
+async def _within(seconds: float, content: aiohttp.StreamReader) -> bytes:
+    """Return the next bytes of a body. Raises `aiohttp.SocketTimeoutError` if none come for some seconds."""
+    try:
+        return await asyncio.wait_for(content.readany(), seconds)
+    except TimeoutError:
+        text = f"nothing came for {seconds:g} s"
+    raise aiohttp.SocketTimeoutError(text)
 
 
 def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:

@@ -34,11 +34,12 @@ from mcprev.errors import (
 )
 from mcprev.protocol.connection_state import CallCompleted, Channel
 from mcprev.protocol.pending_calls import Call
+from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import ALL, Revision, by_version
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
 from mcprev.transports.http.client.repeats import REPEATS, send_repeatedly, session_forgotten, wait_to_repeat
 from mcprev.transports.http.client.responses import HttpResponse
-from mcprev.transports.http.client.streams import SLOWLY, ResumeState, follow
+from mcprev.transports.http.client.streams import QUIET, SLOWLY, ResumeState, follow
 from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
@@ -228,6 +229,7 @@ class StreamableHttp(HttpTransport):
     async def _stream(self, call: Call, response: HttpResponse) -> None:
         """Read the event stream of a call, over several responses if it is interrupted."""  # HTTP-15, HTTP-29
         revision, cursor, calls = self._revision_of(call), ResumeState(), self._protocol.connection.calls
+        quiet = QUIET if call.method == LISTEN else None  # other calls have timeouts
 
         def take(messages: list[bytes]) -> bool:
             self._connection.take(*messages, call=call)
@@ -237,7 +239,7 @@ class StreamableHttp(HttpTransport):
         try:
             while True:
                 try:
-                    await follow(response, cursor, take, self._connection.readable)
+                    await follow(response, cursor, take, self._connection.readable, quiet)
                     lost = None
                 except ConnectionLost as error:
                     lost = error
@@ -344,7 +346,11 @@ class StreamableHttp(HttpTransport):
             if response.status == 200 and response.content_type == media.SSE:
                 self._own_is_open(stream)
                 await follow(
-                    response, cursor, lambda found: self._connection.take(*found), self._connection.readable
+                    response,
+                    cursor,
+                    lambda found: self._connection.take(*found),
+                    self._connection.readable,
+                    QUIET,
                 )
             else:
                 failure = await self._requests.failure(response)

@@ -25,6 +25,10 @@ FIELDS: Final = 4096
 """The number of bytes that an event may have in addition to its message."""
 SLOWLY: Final = (30.0, 60.0)
 """Between how many seconds the own stream of a session is asked for again, after it was lost."""
+QUIET: Final = 300.0
+"""Seconds without a byte after which a stream that waits for changes counts as lost: the other end may be gone without a
+word, or a proxy may have forgotten it. Servers that send comments meanwhile are heard.
+"""
 LIMIT: Final = 8
 """Consecutive attempts without a new event after which a stream is lost."""
 
@@ -64,16 +68,17 @@ async def follow(
     cursor: ResumeState,
     take: Callable[[list[bytes]], bool | None],
     readable: Callable[[], Awaitable[None]],
+    quiet: float | None = None,
 ) -> None:
     """Read a response until its end or until `take` returns True. `take` gets the messages of each chunk; `readable`
-    waits while nothing is to be read.
+    waits while nothing is to be read. After `quiet` seconds without a byte it counts as cut off.
 
     Raises `ConnectionLost` if the response is cut off, and `EventTooLarge`. An event without data is not a message.
     """
     decoder, tap = Decoder(response.max_message + FIELDS, last_event_id=cursor.last_event_id), response.tap
     if tap is not None:
         cursor.stream = tap.begin(cursor.stream)
-    while chunk := await response.chunk():
+    while chunk := await response.chunk(quiet):
         messages: list[bytes] = []
         news = False
         try:
