@@ -358,7 +358,7 @@ def test_debug_lines_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_request_whose_client_is_gone_has_a_line_too(begun: bool, caplog: pytest.LogCaptureFixture) -> None:
     class Request:
         scope: Final = {"client": ("192.0.2.1", 5)}
-        verb, path, method = "POST", "/mcp\x1b[2J", None
+        verb, path, method, quiet = "POST", "/mcp\x1b[2J", None, False
 
         async def answer(self, status: int, fields: Any, body: bytes) -> None: ...
 

@@ -13,11 +13,11 @@ from mcprev.cli.command_target import TargetCommand, command_target, words_after
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded
+from mcprev.cli.logs import log_format_option, log_to_stderr
 from mcprev.cli.options import header_option, login_option, revision_option, target_argument
 from mcprev.cli.serve import (
     address,
     health_option,
-    log_to_stderr,
     opened_store,
     serve_loaded,
     store_option,
@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What to log to stderr.",
 )
+@log_format_option
 @target_argument
 def bridge_command(
     *,
@@ -131,6 +132,7 @@ def bridge_command(
     server_revisions: tuple[str, ...],
     explain: bool,
     log_level: str,
+    log_format: str | None,
     argv: tuple[str, ...],
     shared: bool,
     strict: bool,
@@ -188,7 +190,7 @@ def bridge_command(
     file = None if config is None else _file(config)
     worker = worker_of_command()
     if where is not None and workers is not None and worker is None:
-        log_to_stderr("info", named=True, process=True)
+        log_to_stderr("info", named=True, process=True, form=log_format)
         raise click.exceptions.Exit(supervise_workers(*where, workers, store))
     try:
         counted = Metrics() if metrics else None
@@ -210,7 +212,7 @@ def bridge_command(
         raise click.ClickException(clean(str(error))) from error
     if counted is not None:
         bridge.routes = partial(dict, {"/metrics": Route(counted.app)})
-    log_to_stderr(log_level, named=True, process=workers is not None)
+    log_to_stderr(log_level, named=True, process=workers is not None, form=log_format)
     try:
         if where is None:
             bridge.run_stdio()

@@ -20,7 +20,7 @@ from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, read_target, words_after_dashes
 from mcprev.cli.options import env_option, header_option, login_option, revision_option, target_argument
 from mcprev.cli.pages import pages_option
-from mcprev.cli.serve import log_to_stderr
+from mcprev.cli.logs import log_to_stderr
 from mcprev.cli.table import clean, echo_lines
 from mcprev.dev.opening import BrowserPage
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +16,8 @@ import click
 from mcprev.cli import completing
 from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded, author_errors, load_server
-from mcprev.cli.table import CleanFormatter, echo
+from mcprev.cli.logs import log_format_option, log_to_stderr
+from mcprev.cli.table import echo
 from mcprev.reloading.source_files import reported_imports
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ health_option: Final = click.option(
     type=click.Choice(_LEVELS, case_sensitive=False),
     help="What to log to stderr; info, with a line for each request over HTTP, by default; on stdio warning.",
 )
+@log_format_option
 def serve_command(
     *,
     target: str,
@@ -79,6 +82,7 @@ def serve_command(
     reload_: bool,
     no_auth: bool,
     log_level: str | None,
+    log_format: str | None,
     **options: object,  # named as those of `run_http`
 ) -> None:
     """Serve an MCP server over stdio, or over HTTP with --http.
@@ -106,15 +110,19 @@ def serve_command(
         raise click.exceptions.Exit(run_reloading(target, where))
     opened = None if store is None else opened_store(store)
     worker = worker_of_command()
-    log_to_stderr(
+    log = partial(
+        log_to_stderr,
         log_level or ("warning" if http is None else "info"),
         named=log_level is not None,
         process=workers is not None,
+        form=log_format,
     )
     if where is not None and workers is not None and worker is None:
+        log()
         raise click.exceptions.Exit(supervise_workers(*where, workers, store))
     with shared_by_servers(opened), reported_imports():
         loaded = load_server(target, arguments)
+    log()
     if where is None:
         _report_stdio(loaded.server)
         with author_errors():
@@ -243,18 +251,6 @@ def shared_by_servers(store: Store | None) -> Iterator[None]:
         yield
     finally:
         COMMAND_STORE.reset(token)
-
-
-def log_to_stderr(level: str, *, named: bool, process: bool = False) -> None:
-    """Log to stderr from a level on, with the number of the `process`, unless the module logs to somewhere else itself."""
-    if not logging.root.handlers:
-        handler = logging.StreamHandler()
-        number = " [%(process)d]" if process else ""
-        handler.setFormatter(CleanFormatter(f"%(asctime)s{number} %(levelname)s %(name)s: %(message)s"))
-        logging.root.addHandler(handler)
-        named = True
-    if named:
-        logging.getLogger("mcprev").setLevel(level.upper())
 
 
 def address(text: str) -> tuple[str, int]:

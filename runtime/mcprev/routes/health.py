@@ -53,4 +53,7 @@ async def _answer(scope: Scope, send: Send, status: int, text: str) -> None:
 
 def health_routes(live: str = LIVE, ready: str = READY) -> dict[str, Route]:
     """Return the two routes, which everybody may read under any name of the host."""
-    return {live: Route(_alive, any_host=True), ready: Route(_Readiness(), any_host=True)}
+    return {
+        live: Route(_alive, any_host=True, quiet=True),
+        ready: Route(_Readiness(), any_host=True, quiet=True),
+    }

@@ -88,6 +88,7 @@ class RouteTable(NoRoutes):
     async def serve(self, http_request: HttpRequest, body: bytes, info: RouteInfo) -> HttpError | None:
         """Pass a request to its route; what that raises is logged, and answered with 500."""
         path = http_request.place or ""
+        http_request.quiet = self._routes[path].quiet
         scope: Scope = {**http_request.scope, KEY: info}
         if path.endswith("/"):
             scope["root_path"] = http_request.root.rstrip("/") + path.removesuffix("/")

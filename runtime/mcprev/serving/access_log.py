@@ -1,4 +1,6 @@
-"""The access log: a line for each HTTP request, on the logger `mcprev.access` at INFO.
+"""The access log: a line for each HTTP request, on the logger `mcprev.access` at INFO, for probes at DEBUG.
+
+Records have the parts of the line as attributes, for formatters: `client`, `verb`, `path`, `method`, `status`, `milliseconds`.
 
 It costs nothing while that logger is off, which it is unless the program, or `mcprev serve`, turns it on. Text of a client
 is shortened and printable; queries, headers, tokens and session ids are not in it.
@@ -32,15 +34,16 @@ def log_access(app: HttpApp) -> None:
                 return
             del vars(http_request)["answer"], vars(http_request)["begin"]  # no cycle is left
             host, port, *_ = http_request.scope.get("client") or ("-", 0)
-            access.info(
-                '%s "%s %s" %s %s %.1f ms',
-                f"{host}:{port}" if port else host,
-                printable(http_request.verb),
-                printable(http_request.path),
-                printable(http_request.method or "-"),
-                status,
-                1000 * (time.perf_counter() - began),
-            )
+            fields = {
+                "client": f"{host}:{port}" if port else str(host),
+                "verb": printable(http_request.verb),
+                "path": printable(http_request.path),
+                "method": printable(http_request.method or "-"),
+                "status": status,
+                "milliseconds": round(1000 * (time.perf_counter() - began), 1),
+            }
+            level = logging.DEBUG if http_request.quiet else logging.INFO
+            access.log(level, '%s "%s %s" %s %s %.1f ms', *fields.values(), extra=fields)
 
         async def noted_answer(status: int, fields: Fields, body: bytes) -> None:
             log(str(status))

@@ -78,6 +78,8 @@ class HttpRequest:
     """What trusted proxies say about the request, if one of them has sent it."""
     proxy_host: bytes | None = None
     """The `Host` that the proxy has sent, where `headers` have that of its client instead."""
+    quiet: bool = False
+    """Whether the access log has it at DEBUG only."""
     checking: bool = False
     """Whether the headers are still being checked, see `MessageOrigin`."""
 

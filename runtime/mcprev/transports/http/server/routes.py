@@ -24,6 +24,8 @@ class Route:
     """Whether a request requires what requests to the endpoint require: a token, or to pass `principal`."""
     any_host: bool = False
     """Whether `Host` and `Origin` may be anything. Only for what every web page may read and cause."""
+    quiet: bool = False
+    """Whether its requests are logged at DEBUG only, as those of probes, which come every few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
