@@ -183,7 +183,7 @@ class _Limited:
     ) -> dict[str, Any]:
         return {**handler(schema), **{wire_name(limit): value for limit, value in self.limits.items()}}
 
-    def check(self, value: object) -> object:
+    def check(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
         """Return the value. Raises `ValidationError` or `PydanticCustomError` if it is not within the limits."""
         if isinstance(value, str):
             self._check("string", value)
@@ -194,7 +194,7 @@ class _Limited:
             self._check("array", items)
             if self.unique and len({*map(_comparable, items)}) < len(items):
                 raise PydanticCustomError("unique_items", "The items of the array should be different")
-        return cast("object", value)
+        return cast("Any", value)
 
     def _check(self, kind: str, value: object) -> None:
         if kind in self.checks:

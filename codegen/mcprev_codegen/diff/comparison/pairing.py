@@ -80,12 +80,56 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
     for name in old.schema.types:
         if name in new.schema.types and name not in new_of and name not in taken:
             new_of[name] = name
+    _detect_swaps(old, new, new_of)
     _detect_renames(old, new, new_of)
     _pair_inline(old, new, new_of)
     while found := _best(_same_uses(old, new, new_of)):  # Each new pair may reveal further pairs.
         new_of.update(found)
         _pair_inline(old, new, new_of)
     return Pairing(new_of)
+
+
+def _detect_swaps(old: View, new: View, new_of: dict[str, str]) -> None:
+    """Pair the types that exchanged their names, two or several in a circle: each has the values of another one."""
+    changed = [
+        name
+        for name, after in new_of.items()
+        if name == after and old.declares(name) and new.declares(name) and _is_changed(old, new, name)
+    ]
+    like: dict[object, list[str]] = {}
+    for name in changed:
+        like.setdefault(_outline(new, name), []).append(name)
+    found: dict[str, str] = {}
+    for name in changed:
+        candidates = [other for other in like.get(_outline(old, name), []) if other != name]
+        same = [other for other in candidates if _have_same_values(old, name, new, other)]
+        if len(same) == 1:
+            found[name] = same[0]
+    while lost := {n for n in found if found[n] not in found or [*found.values()].count(found[n]) > 1}:
+        for name in lost:
+            del found[name]
+    new_of.update(found)
+
+
+def _outline(side: View, name: str) -> object:
+    """Return what two types with the same values have in common: the members of an object, the kind of another type."""
+    return _members(side, name) if side.is_object(name) else side.schema.alias_kind(name)
+
+
+def _is_changed(old: View, new: View, name: str) -> bool:
+    mine, theirs = old.schema.types[name], new.schema.types[name]
+    if isinstance(mine, ir.Alias) and isinstance(theirs, ir.Alias):
+        alike = mine.type == theirs.type
+    else:
+        alike = _outline(old, name) == _outline(new, name) and all(
+            (other := new.schema.flat(name).get(f.name)) is not None and f.field.type == other.type
+            for f in old.schema.fields(name)
+        )
+    return not alike and not _have_same_values(old, name, new, name)
+
+
+def _have_same_values(old: View, before: str, new: View, after: str) -> bool:
+    return relation(old, new, ir.Ref(before), ir.Ref(after)) is Effect.EQUAL
 
 
 def _detect_renames(old: View, new: View, new_of: dict[str, str]) -> None:

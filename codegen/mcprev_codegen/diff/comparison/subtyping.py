@@ -6,7 +6,8 @@ declares. Recursive types are compared under the assumption that the comparison 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
@@ -14,11 +15,14 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.changes import Effect
+from mcprev_codegen.diff.comparison.languages import lies_within
 from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.resolve import FlatType
 
 _MAX_DEPTH: Final = 60
 """The maximum number of types that contain one another and are compared at once."""
+_MAX_DIVIDED: Final = 2
+"""How many members of an object are divided into their alternatives at once, at most one more."""
 _NULL: Final = ir.Prim("null")
 _ANY_OBJECT: Final = ir.Prim("object")
 _ANY_ARRAY: Final = ir.Array(ir.Prim("unknown"))
@@ -87,12 +91,66 @@ class Subtyping:
             value = self.sender.schema.literal(member)
             if value is not None and (isinstance(value, bool), value) in wanted:
                 continue
+            if member == ir.Prim("boolean") and {(True, True), (True, False)} <= wanted:
+                continue
             for other in others:
                 if self._member(member, other):
                     break
             else:
-                return False
+                if not self._together(member, [value for _, value in wanted], others):
+                    return False
         return True
+
+    def _together(
+        self, sent: ir.TypeExpr, literals: Sequence[ir.Literal], others: Sequence[ir.TypeExpr]
+    ) -> bool:
+        """Return whether several members of a union accept together what none of them accepts alone."""
+        if isinstance(sent, ir.Template):
+            texts = [value for value in literals if isinstance(value, str)]
+            return lies_within(sent, [*texts, *(one for one in others if isinstance(one, ir.Template))])
+        if isinstance(sent, ir.Tuple):
+            tuples = [one for one in others if isinstance(one, ir.Tuple)]
+            return len(tuples) > 1 and self._divided_tuple(sent, tuples, 0)
+        flat = self.sender.flat_object(sent)
+        found = [one for one in map(self.receiver.flat_object, others) if one is not None]
+        return flat is not None and len(found) > 1 and self._divided(flat, found, 0)
+
+    def _divided_tuple(self, sent: ir.Tuple, receiving: Sequence[ir.Tuple], first: int) -> bool:
+        """Return whether tuples accept together what another one accepts, divided by the alternatives of its items."""
+        if any(self._tuples(sent, one) for one in receiving):
+            return True
+        for place, item in enumerate(sent.items if first <= _MAX_DIVIDED else ()):
+            divided = [
+                replace(sent, items=(*sent.items[:place], part, *sent.items[place + 1 :]))
+                for part in self._alternatives(item)
+            ]
+            if len(divided) > 1 and all(self._divided_tuple(one, receiving, first + 1) for one in divided):
+                return True
+        return False
+
+    def _divided(self, sent: FlatType, receiving: Sequence[FlatType], first: int) -> bool:
+        """Return whether objects accept together what another one accepts, divided by the alternatives of its members."""
+        if any(self._objects(sent, one) for one in receiving):
+            return True
+        if first > _MAX_DIVIDED:
+            return False
+        for place, member in enumerate(f.field for f in sent.fields):
+            parts = self._parts(member)
+            others = {
+                repr(self.receiver.schema.members(m.type)) for one in receiving if (m := one.get(member.name))
+            }
+            if len(parts) < 2 or len(others) < 2:
+                continue
+            if all(self._divided(_with_member(sent, place, part), receiving, first + 1) for part in parts):
+                return True
+        return False
+
+    def _parts(self, member: ir.Field) -> list[ir.Field | None]:
+        """Return what a member may be: absent, or of each alternative of its type."""
+        type_ = self.sender.effective(member)
+        tags = replace(member.tags, tjs_type=None, nullable=False)
+        present = [replace(member, type=one, optional=False, tags=tags) for one in self._alternatives(type_)]
+        return [*present, None] if member.optional else [*present]
 
     def _member(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
         value = self.sender.schema.literal(sent)
@@ -113,7 +171,10 @@ class Subtyping:
                     return all(self.accepts(part, expected.item) for part in sent.parts)
                 return isinstance(expected, ir.Tuple) and self._tuples(sent, expected)
             case ir.Template():
-                return expected in (sent, ir.Prim("string"))
+                return expected in (
+                    sent,
+                    ir.Prim("string"),
+                )  # those of several templates are compared together
             case ir.Prim() | ir.Ref() | ir.Record() | ir.Obj() | ir.Intersection() | ir.Derived():
                 left, right = self.sender.flat_object(sent), self.receiver.flat_object(expected)
                 return left is not None and right is not None and self._objects(left, right)
@@ -147,6 +208,13 @@ class Subtyping:
         rest += [value] if value is not None else []
         return all(self.accepts(type_, expected.index.value) for type_ in rest)
 
+    def _alternatives(self, type_: ir.TypeExpr) -> list[ir.TypeExpr]:
+        found: list[ir.TypeExpr] = []
+        for one in self.sender.schema.members(type_):
+            boolean = self.sender.schema.follow(one) == ir.Prim("boolean")
+            found += [ir.Lit(value) for value in (True, False)] if boolean else [one]
+        return found
+
     def members_fit(self, sent: ir.Field, wanted: ir.Field) -> bool:
         """Return whether a member as sent satisfies the member as expected: presence, type and limits."""
         if sent.optional and not wanted.optional:
@@ -154,6 +222,13 @@ class Subtyping:
         if ir.exceeded(sent.tags, wanted.tags):
             return False
         return self.accepts(self.sender.effective(sent), self.receiver.effective(wanted))
+
+
+def _with_member(flat: FlatType, place: int, member: ir.Field | None) -> FlatType:
+    """Return an object with another member at a place, or without one."""
+    fields = flat.fields
+    found = () if member is None else (replace(fields[place], field=member),)
+    return FlatType((*fields[:place], *found, *fields[place + 1 :]), flat.index, flat.own_index)
 
 
 def _matches(template: ir.Template, value: str) -> bool:

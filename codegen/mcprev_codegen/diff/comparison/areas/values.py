@@ -172,9 +172,9 @@ def _literals(site: ComparisonSite) -> Iterator[Change]:
     opened = site.context.old.schema.is_open_enum(site.before)
     old, new = _known(site.context.old, site.before), _known(site.context.new, site.after)
     prefix = "open-literal" if opened else "literal"
-    before, after = set(old), set(new)
-    removed = [v for v in old if v not in after]
-    added = [v for v in new if v not in before]
+    before, after = {*map(_key, old)}, {*map(_key, new)}
+    removed = [v for v in old if _key(v) not in after]
+    added = [v for v in new if _key(v) not in before]
     if removed and not opened and len(removed) == len(old):
         yield site.by_values()
         return
@@ -184,6 +184,11 @@ def _literals(site: ComparisonSite) -> Iterator[Change]:
         yield site.part(f"{prefix}-added", None, ir.Lit(value))
     if not removed and not added:
         yield site.change("type-equivalent")
+
+
+def _key(value: ir.Literal) -> tuple[bool, ir.Literal]:
+    """Return what two literals with the same value have in common: 1 is 1.0, and not true."""
+    return isinstance(value, bool), value
 
 
 def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
