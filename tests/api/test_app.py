@@ -667,6 +667,7 @@ def test_what_cannot_be_registered() -> None:
     def point(x: Point) -> None: ...
     def two(value: str, other: str) -> None: ...
     def perhaps(x: list[str] | None = None) -> None: ...
+    def mappings(x: list[dict[str, str]] | None = None) -> None: ...
 
     bare: Any = tool
     typo: Any = {"descripton": "x", "title": "y"}
@@ -692,7 +693,7 @@ def test_what_cannot_be_registered() -> None:
             "'x' cannot be converted from text, and arguments of prompts",
         ),
         (
-            lambda: app.resource("b:{x}")(perhaps),
+            lambda: app.resource("b:{x}")(mappings),
             TypeError,
             "'x' cannot be converted from text, and arguments of URIs",
         ),

@@ -80,7 +80,7 @@ async def said_to(
         (
             guarded(scopes=["pay"]),
             {"Authorization": "Bearer reader"},
-            "the token lacks scopes (required: pay)",
+            "the token lacks some of the scopes pay",
         ),
         (forbidden, {}, "HTTP 403"),
     ],

@@ -31,6 +31,8 @@ from mcprev_types.latest import models
 Block: TypeAlias = models.ContentBlock
 Contents: TypeAlias = models.TextResourceContents | models.BlobResourceContents
 CALL_RESULTS: Final = (models.CallToolResult, models.InputRequiredResult)
+_SHOWN: Final = 3
+"""How many of the places of a value that does not fit are told."""
 _UNION: Final[Any] = Union
 JSON_TYPE: Final = "application/json"
 BINARY_TYPE: Final = "application/octet-stream"
@@ -55,6 +57,18 @@ BLOCKS: Final[tuple[type[Any], ...]] = tuple(_members(models.ContentBlock))
 
 
 # -- tools -----------------------------------------------------------------------------------------------
+
+
+def _where(error: ValueError) -> str:
+    """Return the places of a value that does not fit, such as `[1].b[0]`, with what they should be."""
+    if not isinstance(error, ValidationError):
+        return f": {first_sentence(error)}"
+    found: list[str] = []
+    for each in error.errors(include_url=False, include_input=False, include_context=False)[:_SHOWN]:
+        steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in each["loc"])
+        found.append(f"{''.join(steps).removeprefix('.')} {each['msg'].partition(', unable to')[0]}".strip())
+    more = error.error_count() - len(found)
+    return f": {'; '.join(found)}" + (f"; and {more} more" if more else "")
 
 
 class ToolReturns:
@@ -135,7 +149,7 @@ class ToolReturns:
                 return dumped(unicode_only(value))  # raises it again if it was for another reason
         except (ValidationError, ValueError) as error:
             raise LocalProtocolError(
-                f"the tool '{self._name}' returned a value that its return annotation does not allow"
+                f"the tool '{self._name}' returned a value that its return annotation does not allow{_where(error)}"
             ) from error
 
 

@@ -67,6 +67,13 @@ class Function:
 
     def __init__(self, function: Work, executor: Executor | None = None, *, lenient: bool = False) -> None:
         """Read the signature; `lenient` arguments are converted to their types if that loses nothing. Raises `TypeError` with a remedy if a parameter cannot have a schema."""
+        if isinstance(function, classmethod | property):
+            bound = cast("Any", function)
+            inside = getattr(bound, "__func__", None) or getattr(bound, "fget", None)
+            raise TypeError(
+                f"{getattr(inside, '__qualname__', 'it')}() is a {type(bound).__name__}, which exists only when its class does; "
+                "below the class, register the method of the class or of an instance, as in app.tool(Class.method)"
+            )
         if not callable(function):
             raise TypeError(f"{function!r} is not a function; pass options by keyword, as in name='...'")
         named = innermost(function)

@@ -124,13 +124,14 @@ class Template:
         wrong = next((literal for literal in literals if set("{}") & set(literal)), None)
         if wrong is not None:
             raise ValueError(f"'{text}' holds '{wrong}': only {_KINDS} are supported")
+        foreign = foreign_character("".join(literals))
+        if foreign is not None:
+            code = "".join(f"%{byte:02X}" for byte in foreign.encode(errors="replace"))
+            raise ValueError(f"'{text}' has {foreign!r}, which no URI has; write {code}")
         if not is_uri(_EXPRESSION.sub("x", text)):
             raise ValueError(
                 f"'{text}' is not a template of absolute URIs; begin with a scheme, as in 'notes://'"
             )
-        foreign = foreign_character("".join(literals))
-        if foreign is not None:
-            raise ValueError(f"'{text}' has {foreign!r}, which no URI has; percent-encode it")
         path, self._members = self._query()
         self._parts = tuple(self._path(path))
         names = [each.name for each in self._parts if isinstance(each, _Variable)]

@@ -308,9 +308,14 @@ def log_failure(error: BaseException, method: str, logger: logging.Logger) -> No
 
 
 def log_error(logger: logging.Logger, level: int, what: str, error: BaseException) -> None:
-    """Log an error with its traceback; one of a store, which each request may meet, in one line."""
+    """Log an error with its traceback; one of a store, which each request may meet, in one line.
+
+    What the author of the server did wrong is on the first line, too.
+    """
     if isinstance(error, StoreError):
         logger.log(level, "%s: %s", what, error)
+    elif isinstance(error, LocalProtocolError):
+        logger.log(level, "%s: %s", what, one_line(error), exc_info=error)
     else:
         logger.log(level, "%s", what, exc_info=error)
 

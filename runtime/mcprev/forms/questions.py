@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import from_json, to_json, to_jsonable_python
 
 from mcprev.core.method_binding import first
 from mcprev.errors import InvalidParams, Json
@@ -200,6 +200,8 @@ def _field(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     if "const" in schema:
         schema = {**schema, "enum": [schema["const"]]}
         del schema["const"]
+    if schema.get("type") in {"number", "integer"} and isinstance(schema.get("default"), str):
+        schema = {**schema, "default": from_json(schema["default"])}  # of a `Decimal`
     if schema.get("format") not in _FORMATS:
         schema = {name: value for name, value in schema.items() if name != "format"}
     if "items" in schema:

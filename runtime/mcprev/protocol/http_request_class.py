@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from operator import eq
 from typing import Final, TypeAlias
 
-from mcprev.error_text import shutting_down
+from mcprev.error_text import shutting_down, worker_lost
 from mcprev.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -147,6 +147,12 @@ class HttpError:
 def stopped(request_id: RequestId | None = None) -> HttpError:
     """Return the error response to a request that begins after the server has stopped."""
     return HttpError(503, shutting_down(may_have_run=False), request_id, headers=RETRY_SOON)
+
+
+def not_started() -> HttpError:
+    """Return the error response to a request to a server whose lifespan failed."""
+    why = worker_lost("the server failed to start; its log says why", may_have_run=False)
+    return HttpError(503, why, headers=RETRY_SOON)
 
 
 RequestClass: TypeAlias = (

@@ -63,7 +63,9 @@ def foreign_character(text: str) -> str | None:
 def check_uri(uri: object) -> None:
     """Raise `InvalidParams` unless the value is an absolute URI."""  # RES-1
     if not isinstance(uri, str) or not is_uri(uri):
-        raise InvalidParams(f"Invalid params: uri is not an absolute URI: {uri!r:.80}")
+        blank = isinstance(uri, str) and re.search(r"[\s\x00-\x20\x7f]", uri)
+        why = f"has {blank[0]!r}, which no URI has; percent-encode it" if blank else "is not an absolute URI"
+        raise InvalidParams(f"Invalid params: uri {why}: {uri!r:.80}")
 
 
 def normalized(uri: str) -> str:

@@ -342,7 +342,8 @@ def _refusal(response: HttpResponse, reason: McpError, *, has_auth: bool) -> Aut
     if response.status != 403 or error != "insufficient_scope":
         return None
     scopes = challenge.get("scope", "").split()
-    why = f"the token lacks scopes (required: {printable(' '.join(scopes)) or 'not named'}): send one that has them"
+    needed = printable(" ".join(scopes))
+    why = f"the token lacks {f'some of the scopes {needed}' if needed else 'scopes'}: send one that has them"
     return InsufficientScope(f"{said}; {why}", required=scopes, requested=())
 
 

@@ -22,7 +22,7 @@ from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
 from mcprev.core.store_probe import StoreProbe
 from mcprev.errors import InvalidRequest, StoreError
-from mcprev.protocol.http_request_class import Endpoint, HttpError, classify, stopped
+from mcprev.protocol.http_request_class import Endpoint, HttpError, classify, not_started, stopped
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.authentication import token_refusal
 from mcprev.transports.http.server.body_budget import BodyShare, ClientGone, too_much
@@ -258,7 +258,7 @@ class AsgiApp(HttpApp):
             await self.start()
         except Exception:
             logger.exception("the lifespan of the server failed, so its request is refused")
-            return stopped()
+            return not_started()
         return stopped() if self._closed else None
 
     async def _identify(self, find: Principal, http_request: HttpRequest) -> HttpError | None:
