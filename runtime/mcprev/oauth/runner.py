@@ -74,11 +74,17 @@ class FlowRunner:
     async def _proxy(self, url: str, *, anywhere: bool) -> str | None:
         """Return the proxy of the environment for a URL; None without one. Raises `OSError` for an address that is not public."""
         proxy = proxy_of(url) if self._trust_env and self._given is None else None
-        if proxy is not None and not anywhere:
-            parts = urlsplit(url)
-            for found in await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 443):
-                if not is_public(str(found[4][0])):
-                    raise OSError(f"{found[4][0]} is in a private network; `private=True` allows that")
+        if proxy is None or anywhere:
+            return proxy
+        parts = urlsplit(url)
+        try:
+            addresses = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 443)
+        except socket.gaierror:
+            text = f"this machine finds no address of {parts.hostname}, so it is not known to be public"
+            raise OSError(f"{text} before a proxy is asked; `private=True` allows that") from None
+        for found in addresses:
+            if not is_public(str(found[4][0])):
+                raise OSError(f"{found[4][0]} is in a private network; `private=True` allows that")
         return proxy
 
     def _new_session(self, *, anywhere: bool) -> aiohttp.ClientSession:

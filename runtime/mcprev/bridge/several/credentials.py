@@ -65,12 +65,14 @@ def auth_of(options: Mapping[str, Json]) -> Authorization | UserLogin | None:
 
         from mcprev.extras.token_stores import DiskTokens
 
-        return UserLogin(store=DiskTokens(Path(click.get_app_dir("mcprev")) / "bridge"), **found)
+        return UserLogin(
+            store=DiskTokens(Path(click.get_app_dir("mcprev")) / "bridge"), trust_env=True, **found
+        )
     if "client_id" not in found:
         raise ValueError(f"`{KEY}.auth` requires `clientId`")
     from mcprev.oauth.grants import ClientCredentials
 
-    return ClientCredentials(**found)
+    return ClientCredentials(trust_env=True, **found)
 
 
 def targets_for(
@@ -87,6 +89,7 @@ def targets_for(
         "resource": login.resource,
         "scopes": login.scopes,
         "private": login.private,
+        "trust_env": login.trust_env,
     }
     if logins is None:  # the user of a pipe, in a browser of this machine
         return lambda _: new_target(OAuth(store=login.store, **shared)), None

@@ -104,6 +104,7 @@ class UserLogin:
     store: TokenStore | None = field(default=None, repr=False)
     """Where the tokens of the user of a pipe are stored. Those of other users are in the store of the `logins`."""
     private: bool = False
+    trust_env: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,13 @@ https. The resolved addresses of that origin are not checked, because the user c
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from ipaddress import ip_network
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from mcprev.errors import RemoteProtocolError
-from mcprev.transports.http.security import origin_of
+from mcprev.transports.http.security import DEFAULT_PORTS, is_loopback, origin_of, parse_ip
 
 SCHEMES: Final = frozenset({"http", "https"})
 MAX_REDIRECTS: Final = 5
@@ -115,16 +117,34 @@ def _joined(base: str, reference: str) -> str | None:
 
 
 def proxy_of(url: str) -> str | None:
-    """Return the proxy that HTTPS_PROXY or HTTP_PROXY names for a URL; None if neither does, or NO_PROXY excepts its host."""
+    """Return the proxy that HTTPS_PROXY or HTTP_PROXY names for a URL; None if neither does, or for a host of NO_PROXY.
+
+    This machine is never reached through a proxy, for which `localhost` is another one.
+    """
     from urllib.request import getproxies, proxy_bypass  # imported late: few clients have a proxy
 
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return (
-        None
-        if proxy_bypass(f"{host}:{parts.port}" if parts.port else host)
-        else getproxies().get(parts.scheme)
-    )
+    parts, named = urlsplit(url), getproxies()
+    host, proxy = (parts.hostname or "").rstrip("."), named.get(parts.scheme)
+    if proxy is None or is_loopback(host):
+        return None
+    port = parts.port or DEFAULT_PORTS.get(parts.scheme)
+    excepted = (each.strip().lower() for each in named.get("no", "").split(","))
+    if proxy_bypass(f"{host}:{port}") or any(_is_excepted(host, port, each) for each in excepted):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _is_excepted(host: str, port: int | None, entry: str) -> bool:
+    """Return whether an entry of NO_PROXY is about a host: a name with those below it, an address or a network, with a port."""
+    address = parse_ip(host)
+    if address is not None:
+        with suppress(ValueError):
+            return address in ip_network(entry.strip("[]"), strict=False)
+    name, colon, number = entry.rpartition(":")
+    if colon and number.isdecimal():
+        return int(number) == port and _is_excepted(host, port, name)
+    name = entry.removeprefix("*").lstrip(".")
+    return entry == "*" or (bool(name) and f".{host}".endswith(f".{name}"))
 
 
 def mask_url(text: str) -> str:
