@@ -234,7 +234,7 @@ def modern(
     return client.post(request(method, full, id_), {**said, **(headers or {})})
 
 
-BARE: Final = ("progressToken",)
+BARE: Final = ("progressToken", "traceparent", "tracestate", "baggage")
 
 
 def request(method: str, params: object = None, id_: object = 1) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import asgi_bridge
 import mcprev
 from api.transports import http, listening
 from api.wire import served
@@ -21,11 +23,13 @@ from mcprev.forms.questions import form_of
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev.transforms import resources_as_tools, tools_by_search
 from mcprev.transports.http.client.connection import network_at
+from mcprev_types import Direction
 from mcprev_types.latest import models
 from named import C, rows_since
 
 pytest.importorskip("opentelemetry.sdk")
 
+from opentelemetry import baggage, context, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -706,3 +710,69 @@ def test_a_request_that_a_tool_makes_has_a_span_of_its_own_inside_that_of_the_to
     assert outer.context is not None
     assert inner.parent.span_id == outer.context.span_id
     assert (inner.attributes or {}).get("mcp.resource.uri") == ("notes://all" if reads else None)
+
+
+OTHER_PARENT = "00-11111111111111111111111111111111-2222222222222222-01"
+
+
+@pytest.mark.parametrize("row", rows_since(C), ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    ("headers", "meta", "parent", "carried"),
+    [
+        ({"traceparent": PARENT, "tracestate": "a=1", "baggage": "user=ann"}, {}, PARENT, {"user": "ann"}),
+        ({"traceparent": OTHER_PARENT, "baggage": "user=bob"}, {"traceparent": PARENT, "baggage": "user=ann"}, PARENT, {"user": "ann"}),
+        ({"traceparent": "00-odd", "baggage": "odd"}, {}, None, {}),
+        ({"traceparent": PARENT}, {"traceparent": "00-odd"}, PARENT, {}),
+        ({}, {"baggage": "user=ann"}, None, {"user": "ann"}),
+    ],
+    ids=["of HTTP", "of _meta first", "neither valid", "one valid", "of _meta alone"],
+)  # fmt: skip
+def test_the_trace_and_baggage_of_http_count_where_meta_has_none(
+    row: Revision, headers: dict[str, str], meta: dict[str, Any], parent: str | None, carried: dict[str, str]
+) -> None:
+    recorded, seen = Recorded(), list[dict[str, object]]()
+    app = mcprev.App("a", "1", middleware=[recorded.telemetry])
+
+    @app.tool
+    async def look() -> str:
+        seen.append(dict(baggage.get_all()))
+        return "seen"
+
+    async def main() -> None:
+        made = app.asgi()
+        client = await asgi_bridge.Client(made).open(row)
+        client.session.update(headers)
+        assert (await client.call("look", **meta).done()).text == "seen"
+        await made.aclose()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    (span,) = [each for each in recorded.spans(SpanKind.SERVER) if each.name == "tools/call look"]
+    found = span.parent and f"00-{span.parent.trace_id:032x}-{span.parent.span_id:016x}-01"
+    assert (found, seen) == (parent, [carried])
+
+
+@every_revision
+def test_what_opens_a_connection_carries_the_span_and_baggage_of_its_caller(row: Revision) -> None:
+    """And every call that is made later, whose own `baggage` counts first."""
+    recorded, sent = Recorded(), list[dict[str, Any]]()
+    tracer = trace.get_tracer("caller", tracer_provider=TracerProvider(shutdown_on_exit=False))
+
+    def note(event: mcprev.WireEvent) -> None:
+        if event.direction is Direction.CLIENT_TO_SERVER and b'"method"' in event.data:
+            sent.append(json.loads(event.data))
+
+    async def work() -> None:
+        with tracer.start_as_current_span("caller") as span:
+            token = context.attach(baggage.set_baggage("user", "ann"))
+            options: dict[str, Any] = {"telemetry": recorded.telemetry, "mode": row.name, "tap": note}
+            async with mcprev.connect(server_with(None), **options) as client:
+                await client.call_tool("ping")
+                await client.call_tool("ping", meta={"baggage": "user=bob"})
+            context.detach(token)
+            trace_id = f"{span.get_span_context().trace_id:032x}"
+        asked = [each for each in sent if each["method"] in {"initialize", "server/discover", "tools/call"}]
+        opening, *calls = [each["params"]["_meta"] for each in asked]
+        assert all(each["traceparent"].split("-")[1] == trace_id for each in (opening, *calls))
+        assert [each["baggage"] for each in (opening, *calls)] == ["user=ann", "user=ann", "user=bob"]
+
+    asyncio.run(asyncio.wait_for(work(), 20))

@@ -215,6 +215,8 @@ class connect:  # noqa: N801 - called like a function
         def new_opener() -> Opener:
             opener = self._new_opener(handler, self._identity.result_types)
             opener.tap, opener.new_protocol = tap, recording.protocol if recording else ClientProtocol
+            if telemetry is not None:
+                opener.trace = telemetry.trace_context
             return opener
 
         def end_later(task: asyncio.Task[None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -61,6 +61,8 @@ class Opener:
     """The result types that the client accepts besides those of the schema."""
     new_protocol: Callable[[LocalInfo, frozenset[str]], ClientProtocol] = ClientProtocol
     tap: Tap | None = None
+    trace: Callable[[], Mapping[str, str]] = dict
+    """Returns members of `_meta` for the requests of the negotiation."""
     _connection: Connection | None = None
     _closing: asyncio.Task[None] | None = None
     _results: dict[steps.Method, dict[str, Json]] = field(default_factory=dict[steps.Method, dict[str, Json]])
@@ -270,15 +272,20 @@ class Opener:
 
     async def _ask(self, step: steps.Opening, bound: float) -> _Asked:
         """Send a request of the negotiation and return what came of it."""
-        now, protocol = self.connection.now(), self.protocol
+        now, protocol, trace = self.connection.now(), self.protocol, {**self.trace()}
         try:
             if isinstance(step, steps.Discover):
                 protocol.stateless.use(step.revision)
                 call = protocol.stateless.call(
-                    "server/discover", None, now, idle=bound, total=bound, unchecked=True
+                    "server/discover",
+                    {"_meta": trace} if trace else None,
+                    now,
+                    idle=bound,
+                    total=bound,
+                    unchecked=True,
                 )
             else:
-                call = protocol.session.initialize(step.revision, now, timeout=bound)
+                call = protocol.session.initialize(step.revision, now, timeout=bound, meta=trace)
             result = await self.connection.wait(call)
         except RpcError as error:
             return _Asked(steps.Refused(error, error.http_status), error)

@@ -402,3 +402,7 @@ class SessionFactory(Protocol):
     def wrap(self, method: str, stub: Stub, /) -> Stub:
         """Return a method of the client's handler with something around it."""
         ...
+
+    def trace_context(self) -> Mapping[str, str]:
+        """Return members of `_meta` for the requests that open a connection."""
+        ...

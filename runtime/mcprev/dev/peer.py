@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from typing_extensions import override
@@ -67,6 +67,10 @@ class CallNotes:
         """Return a method of the handler as it is."""
         del method
         return stub
+
+    def trace_context(self) -> Mapping[str, str]:
+        """Return no members of `_meta`."""
+        return {}
 
     def note(self, request_id: RequestId) -> None:
         """Remember that the current call sends this request."""

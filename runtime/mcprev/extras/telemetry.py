@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 T = TypeVar("T")
+TRACE: Final = ("traceparent", "tracestate")
+BAGGAGE: Final = "baggage"
 Role: TypeAlias = Literal["client", "server"]
 TARGETS: Final = {CALL: "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 """The attribute for the `name` in the params of a method; the name is part of the span's name."""
@@ -72,14 +75,16 @@ class Telemetry:
         Raises `mcprev.errors.MissingExtra` if `opentelemetry-api` is not installed (`pip install 'mcprev[otel]'`).
         """
         try:
-            from opentelemetry import metrics, trace
+            from opentelemetry import baggage, context, metrics, trace
+            from opentelemetry.baggage.propagation import W3CBaggagePropagator
             from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
         except ImportError as error:
             raise MissingExtra("telemetry", "opentelemetry-api", "otel") from error
         self._providers = tracer_provider, meter_provider
         self._trace = trace
         self._tracer = trace.get_tracer("mcprev", tracer_provider=tracer_provider)
-        self._propagator = TraceContextTextMapPropagator()
+        self._propagator, self._baggage = TraceContextTextMapPropagator(), W3CBaggagePropagator()
+        self._context = context
         meter = metrics.get_meter("mcprev", meter_provider=meter_provider)
         self._durations, self._sessions = (
             {
@@ -96,6 +101,8 @@ class Telemetry:
         self._counted: dict[str, set[str]] = {}
         self._names = KnownNames(DIFFERENT, _text)
 
+        self._all_baggage = baggage.get_all
+
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on to a handler, in a span whose parent is the client's span if the request names it."""
         ctx, request = call.ctx, call.ctx.request
@@ -111,9 +118,10 @@ class Telemetry:
         if inner is not None and isinstance(call.params, Model):
             params = call.params.to_wire()
         try:
-            result = await self.record(
-                "server", ctx.connection, request.revision, call.method, params, run, ctx, inner, call
-            )
+            with self._carried(ctx.meta, ctx.headers if inner is None else {}):
+                result = await self.record(
+                    "server", ctx.connection, request.revision, call.method, params, run, ctx, inner, call
+                )
             self._names.learn(call.method, result)
             return result
         finally:
@@ -124,7 +132,8 @@ class Telemetry:
 
         async def served(ctx: ClientContext, params: object) -> object:
             revision, run = ctx.client.spoken, partial(stub, ctx, params)
-            return await self.record("server", ctx.connection, revision, method, {}, run, ctx)
+            with self._carried(ctx.meta, {}):
+                return await self.record("server", ctx.connection, revision, method, {}, run, ctx)
 
         return stub if method.startswith("notifications/") else served
 
@@ -160,10 +169,11 @@ class Telemetry:
         return _RecordedSession(self, settings, opened)
 
     def trace_context(self) -> dict[str, str]:
-        """Return the members of `_meta` that name the current span; none if there is no span."""
+        """Return the members of `_meta` that name the current span and carry its baggage; none if there is neither."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier)
-        return carrier
+        self._baggage.inject(carrier)
+        return _valid(carrier, (*TRACE, BAGGAGE))
 
     def sent(self, call: Call) -> None:
         """Add the id of a request to the current span."""
@@ -201,8 +211,8 @@ class Telemetry:
         target = {TARGETS[method]: _text(params.get("name"))} if method in TARGETS else {}
         if method == CALL:
             common["gen_ai.operation.name"] = "execute_tool"
-        parent = None if ctx is None or inner is not None else self._parent(ctx.meta)
         ambient = self._trace.get_current_span().get_span_context()
+        parent = None if ctx is None or inner is not None else self._parent(ctx, alone=not ambient.is_valid)
         outcome: dict[str, str] = {}
         started = time.perf_counter()
         with self._tracer.start_as_current_span(
@@ -238,11 +248,28 @@ class Telemetry:
                 few = {key: self._few(key, value) for key, value in {**target, **outcome, **bridged}.items()}
                 self._durations[role].record(time.perf_counter() - started, {**common, **few})
 
-    def _parent(self, meta: Mapping[str, Json]) -> TraceContext | None:
-        """Return the context that `_meta` names, if it names one as W3C defines."""
-        named = {key: meta[key] for key in ("traceparent", "tracestate") if key in meta}
-        valid = {key: value for key, value in named.items() if trace_error(key, value) is None}
+    def _parent(self, ctx: BaseContext[Any], *, alone: bool) -> TraceContext | None:
+        """Return the context that `_meta` names as W3C defines, else the HTTP request if it is `alone`: nothing else has read it."""
+        valid = _valid(ctx.meta, TRACE)
+        if "traceparent" not in valid and alone and isinstance(ctx, Context):
+            valid = _valid(ctx.headers, TRACE)
         return self._propagator.extract(valid) if "traceparent" in valid else None
+
+    @contextmanager
+    def _carried(self, meta: Mapping[str, Json], headers: Mapping[str, str]) -> Generator[None]:
+        """Have the baggage of `_meta` in the block, else that of the HTTP request, unless something else has read that."""
+        now = self._context.get_current()
+        found = _valid(meta, (BAGGAGE,))
+        if not found and not self._all_baggage(now):
+            found = _valid(headers, (BAGGAGE,))
+        if not found:
+            yield
+            return
+        token = self._context.attach(self._baggage.extract(found, now))
+        try:
+            yield
+        finally:
+            self._context.detach(token)
 
     def _few(self, key: str, value: str) -> str:
         """Return the value of an attribute that a peer can choose; `_OTHER` after `DIFFERENT` different ones."""
@@ -262,6 +289,11 @@ def _bridged(ctx: BaseContext[Any] | None) -> dict[str, str]:
         "mcprev.bridge.server.name": ", ".join(names),
         "mcprev.bridge.server.protocol.version": ", ".join(revisions),
     }
+
+
+def _valid(said: Mapping[str, Json], names: Sequence[str]) -> dict[str, str]:
+    """Return the members that are as W3C defines them."""
+    return {name: str(said[name]) for name in names if name in said and trace_error(name, said[name]) is None}
 
 
 def _text(value: object) -> str:
@@ -327,7 +359,7 @@ class _RecordedSession(ClientSession):
             found = (params or {}).get("_meta") if plain else options.get("meta")
             meta: dict[str, Json] = {**(found or {})}
             if "traceparent" not in meta:
-                meta |= self._telemetry.trace_context()
+                meta = {**self._telemetry.trace_context(), **meta}
             if plain:
                 sent = {**(params or {}), "_meta": meta} if meta else params
                 return request(method, sent, options, end, raw=True)

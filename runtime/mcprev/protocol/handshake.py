@@ -379,12 +379,17 @@ class HandshakeClient(Handshake):
             elif declares(capabilities, change.capability):
                 self.deliver(Notification(change.method, None), 0)
 
-    def initialize(self, revision: Revision, now: float, *, timeout: float | None) -> Call:
+    def initialize(
+        self, revision: Revision, now: float, *, timeout: float | None, meta: Mapping[str, Json] | None = None
+    ) -> Call:
         """Request a session at a revision; a second time if the response asks for another one."""  # AMB-2
         if self.state is State.READY:
             raise LocalProtocolError("initialize cannot be sent: the session is ready")
         self.state = State.OPENING
-        return self.call("initialize", self.local.introduction(revision), now, idle=timeout, total=timeout)
+        params = self.local.introduction(revision)
+        if meta:
+            params = {**params, "_meta": {**meta}}
+        return self.call("initialize", params, now, idle=timeout, total=timeout)
 
     def opened(self, revision: Revision, capabilities: object) -> None:
         """Accept the response to `initialize` and confirm it."""  # LIFE-5
