@@ -149,6 +149,7 @@ class App(Routed, Pages, AppSources):
             registered.runs_tasks = True
         registered.declares_pages = registered.has_pages
         registered.on_changed = server.changed
+        server.forget.append(registered.tell_outer)
         server.guard = partial(guard_of, registered)
         server.canonical_uri = partial(canonical_uri, registered)
         if registered.inner:

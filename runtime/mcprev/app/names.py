@@ -67,9 +67,17 @@ def unprefixed(kind: str, prefix: str, key: str) -> str:
 
 
 async def with_own_names(
-    kind: str, prefix: str, middleware: Sequence[Middleware], call: HandlerCall, call_next: CallNext
+    kind: str,
+    prefix: str,
+    middleware: Sequence[Middleware],
+    serves: Callable[[str], bool],
+    call: HandlerCall,
+    call_next: CallNext,
 ) -> HandlerResult:
-    """Run the middleware of an app that is mounted with a prefix: its params have the names of that app."""
+    """Run the middleware of an app that is mounted with a prefix: its params have the names of that app.
+
+    In its result, links to resources that it `serves` lead to them under their names outside.
+    """
     from mcprev.server.middleware import wrap
 
     async def outside(ctx: Context, params: Any) -> HandlerResult:  # noqa: ANN401 - of its method
@@ -79,7 +87,39 @@ async def with_own_names(
 
     own = _rename(call.params, partial(unprefixed, kind, prefix))
     found: HandlerResult = await wrap(middleware, call.method, outside)(call.ctx, own)
-    return found
+
+    def outer(uri: str) -> str:
+        inner = unprefixed("resources", prefix, uri)
+        if uri == getattr(call.params, "uri", None) or (inner != uri and serves(inner)) or not serves(uri):
+            return uri  # the name outside already, or of another server
+        return prefixed("resources", prefix, uri)
+
+    return _linked(found, outer)
+
+
+def _linked(result: HandlerResult, change: Callable[[str], str]) -> HandlerResult:
+    """Return a result with the URIs changed of the resources that it links to or contains."""
+
+    def contents(part: Any) -> Any:  # noqa: ANN401 - of several models
+        uri = change(part.uri)
+        return part if uri == part.uri else part.model_copy(update={"uri": uri})
+
+    def block(part: Any) -> Any:  # noqa: ANN401 - of several models
+        if isinstance(part, models.ResourceLink):
+            return contents(part)
+        if not isinstance(part, models.EmbeddedResource):
+            return part
+        inside = contents(part.resource)
+        return part if inside is part.resource else part.model_copy(update={"resource": inside})
+
+    if isinstance(result, models.CallToolResult):
+        return result.model_copy(update={"content": [block(part) for part in result.content]})
+    if isinstance(result, models.GetPromptResult):
+        messages = [each.model_copy(update={"content": block(each.content)}) for each in result.messages]
+        return result.model_copy(update={"messages": messages})
+    if isinstance(result, models.ReadResourceResult):
+        return result.model_copy(update={"contents": [contents(part) for part in result.contents]})
+    return result
 
 
 def _rename(params: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - a model

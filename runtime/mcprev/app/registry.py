@@ -75,8 +75,10 @@ class Registry:
     """Whether the server declares the extension for user interfaces."""
     runs_tasks: bool = False
     """Whether the server offers tasks."""
-    on_changed: Callable[[Changed], None] | None = None
-    """Notifies clients of a changed list."""
+    on_changed: Callable[[Changed, str | None], None] | None = None
+    """Notifies clients of a changed list, or of a changed resource."""
+    notifies: bool = False
+    """Whether it does so for a list of this registry at the moment."""
     outer: list[tuple[Registry, str | None]] = field(default_factory=list[tuple["Registry", "str | None"]])
     """Where this registry is mounted, with the prefix there."""
     versions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -387,8 +389,8 @@ class Registry:
         key = inner.key_within(kind, prefix, key)
         if kind in LISTED:
             around = (*inner.middleware, *entry.around)
-            if prefix is not None and around:
-                around = (partial(with_own_names, kind, prefix, around),)
+            if prefix is not None:
+                around = (partial(with_own_names, kind, prefix, around, inner.serves),)
             entry = renamed(entry, str(key), self.checks(entry.tags), around)
             if isinstance(entry, RegisteredTool) and entry.ui is not None:
                 entry = replace(entry, ui=entry.ui.renamed(partial(prefixed, "resources", prefix)))
@@ -439,4 +441,22 @@ class Registry:
     def _notify(self, kind: str) -> None:
         what = KINDS[kind]
         if self.on_changed is not None and what is not None:
-            self.on_changed(what)
+            self.notifies = True
+            try:
+                self.on_changed(what, None)
+            finally:
+                self.notifies = False
+
+    def tell_outer(self, kind: Changed, uri: str | None) -> None:
+        """Notify the clients of the apps that mount this one of a change that its own server was told of."""
+        if self.notifies:  # who mounts this is notified as its own lists change
+            return
+        for outer, prefix in self.outer:
+            outside = None if uri is None else prefixed("resources", prefix, uri)
+            (outer.on_changed or outer.tell_outer)(kind, outside)
+
+    def serves(self, uri: str) -> bool:
+        """Return whether a URI is that of a resource here, for some clients or all."""
+        if comparable(uri) in self.spelled:
+            return True
+        return any(each.template.canonical(uri) is not None for each in tuple(self.templates.values()))
