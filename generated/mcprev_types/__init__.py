@@ -13,7 +13,12 @@ from ._lazy import lazy
 
 if TYPE_CHECKING:
     from ._base import ABSENT as ABSENT, Absent as Absent, MisspeltMember as MisspeltMember, Model as Model
-    from ._errors import locate as locate, with_json_paths as with_json_paths
+    from ._errors import (
+        MAX_ERRORS as MAX_ERRORS,
+        details_of as details_of,
+        locate as locate,
+        with_json_paths as with_json_paths,
+    )
     from ._open import UnknownContent as UnknownContent
     from ._spec import (
         Binding as Binding,
@@ -34,7 +39,7 @@ else:
         globals(),
         {
             "._base": ("ABSENT", "Absent", "MisspeltMember", "Model"),
-            "._errors": ("locate", "with_json_paths"),
+            "._errors": ("MAX_ERRORS", "details_of", "locate", "with_json_paths"),
             "._open": ("UnknownContent",),
             "._spec": (
                 "Binding",

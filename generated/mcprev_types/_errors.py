@@ -5,12 +5,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 Located: TypeAlias = tuple[tuple[int | str, ...], tuple[str, ...]]
+
+MAX_ERRORS: Final = 1_000
+"""The maximum number of errors of one value that are listed; to list half a million takes seconds."""
+
+
+def details_of(error: ValidationError, *, include_input: bool = False) -> list[ErrorDetails]:
+    """Return the errors of a validator; of one with more than `MAX_ERRORS`, one error that says how many there are."""
+    count = error.error_count()
+    if count > MAX_ERRORS:
+        return [
+            {
+                "type": "too_many_errors",
+                "loc": (),
+                "msg": f"{count:,} errors, too many to list",
+                "input": None,
+            }
+        ]
+    return error.errors(include_url=False, include_context=False, include_input=include_input)
 
 
 def locate(value: object, loc: Sequence[int | str], *, missing: bool) -> Located:
@@ -57,7 +76,7 @@ def with_json_paths(error: ValidationError, value: object) -> ValidationError:
     from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
     found: dict[object, InitErrorDetails] = {}
-    for one in error.errors(include_url=False, include_context=False):
+    for one in details_of(error, include_input=True):
         path, _ = locate(value, one["loc"], missing=one["type"] == "missing")
         kind = PydanticCustomError(cast("Any", one["type"]), cast("Any", one["msg"]))
         found.setdefault((path, one["msg"]), InitErrorDetails(type=kind, loc=path, input=one["input"]))

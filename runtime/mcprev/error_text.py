@@ -12,11 +12,16 @@ from mcprev.errors import INTERNAL_MESSAGE, WORKER_LOST, InternalError, StoreErr
 STORE_UNAVAILABLE: Final = "store_unavailable"
 """The `reason` in the data of the error of a request that failed because of the server's store."""
 
+MAX_MISSPELT: Final = 200
+"""The maximum number of characters of a wrong name that is compared with the known ones."""
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the end of an error about a wrong name that resembles a known one; an empty text for any other name."""
     from difflib import get_close_matches  # imported late: only mistakes need it
 
+    if len(name) > MAX_MISSPELT:
+        return ""
     meant = get_close_matches(name, known, 1)
     return f"; did you mean '{meant[0]}'?" if meant else ""
 

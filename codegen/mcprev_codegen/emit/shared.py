@@ -26,7 +26,7 @@ from mcprev_codegen.support import Kind, RevisionInfo
 _SUPPORT: Final = Path(__file__).parents[1] / "support"
 _PUBLIC: Final[Mapping[Code, tuple[str, ...]]] = {
     code("._base"): ("ABSENT", "Absent", "MisspeltMember", "Model"),
-    code("._errors"): ("locate", "with_json_paths"),
+    code("._errors"): ("MAX_ERRORS", "details_of", "locate", "with_json_paths"),
     code("._open"): ("UnknownContent",),
     code("._spec"): (
         "Binding", "Child", "Direction", "Kind", "MethodNotHandled", "MethodSpec", "RevisionInfo", "Sender",

@@ -7,9 +7,9 @@ ambiguous stays as it was sent.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from enum import Enum
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, Uni
 from pydantic import AfterValidator, ValidationError
 from pydantic_core import to_json
 
+from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.wire.bounds import check_values
+from mcprev_types import details_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -30,6 +32,8 @@ Place: TypeAlias = tuple[str | int, ...]
 """The members and indexes that lead to a value."""
 ROUNDS: Final = 12
 """How often text within arguments is read as JSON, each time one level deeper."""
+MAX_REREAD: Final = 1024 * 1024
+"""The maximum number of bytes of JSON, of all times together, after which no text within arguments is read any more."""
 _WORDS: Final = {"missing": "is missing"}
 """Replacements for pydantic's messages, in the words of the other checks of arguments."""
 _NOTHING: Final = ("", "null", "None")
@@ -54,20 +58,23 @@ def reread(
     is, so the value of a `str` stays. Raises the `ValidationError` of the arguments that remain.
     """
     value: Json = dict(given)
-    places = frozenset[Place]()
+    places, size = frozenset[Place](), 0
     for _ in range(ROUNDS):
+        # Numbers beyond a double become null, as on the wire.
+        text = to_json(value, inf_nan_mode="null")
+        size += len(text)
         try:
-            # Numbers beyond a double become null, as on the wire.
-            return read(to_json(value, inf_nan_mode="null")), places
+            return read(text), places
         except ValidationError as error:
-            wrong = {_read_location(each, value)[0] for each in _errors(error) if each["type"] != "missing"}
+            wrong = {
+                _read_location(each, value)[0] for each in details_of(error) if each["type"] != "missing"
+            }
             changed = frozenset(
                 place for place in wrong if _at(value, place) is not reinterpreted(_at(value, place))
             )
-            if not changed:
+            if not changed or size > MAX_REREAD:
                 raise
-            for place in changed:
-                value = _replaced(value, place)
+            value = _replaced(value, changed)
             places |= changed
     return read(to_json(value, inf_nan_mode="null")), places
 
@@ -93,13 +100,12 @@ def complaints_of(error: ValidationError, given: Json, known: Collection[str] = 
     """
     found: dict[Place, list[str]] = {}
     unions: dict[Place, dict[str | int, list[str]]] = {}
-    for each in _errors(error):
+    for each in details_of(error):
         place, before, label = _read_location(each, given)
         # What pydantic adds of its conversions says nothing of the schema.
         text = _WORDS.get(each["type"]) or f"is wrong: {each['msg'].partition(', unable to')[0]}"
         if each["type"] == "extra_forbidden":
-            near = get_close_matches(str(place[-1]), known, 1) if len(place) == 1 else ()
-            text = "is not known here" + (f"; did you mean '{near[0]}'?" if near else "")
+            text = "is not known here" + (did_you_mean(str(place[-1]), known) if len(place) == 1 else "")
         if label is None:
             found.setdefault(place, []).append(text)
         else:
@@ -150,22 +156,17 @@ def _at(value: Json, place: Place) -> Json:
     return value
 
 
-def _replaced(value: Json, place: Place) -> Json:
-    """Return a copy in which what is meant stands at a place."""
-    if not place:
+def _replaced(value: Json, places: Collection[Place]) -> Json:
+    """Return a copy in which what is meant stands at each place; what is around several is copied once."""
+    if () in places:
         return reinterpreted(value)
-    part, rest = place[0], place[1:]
-    if isinstance(value, OBJECT):
-        return {**value, str(part): _replaced(_member(value, part), rest)}
-    items = list(cast("list[Json]", value))
-    items[int(part)] = _replaced(items[int(part)], rest)
-    return items
-
-
-def _errors(error: ValidationError) -> list[Mapping[str, Any]]:
-    return cast(
-        "list[Mapping[str, Any]]", error.errors(include_url=False, include_input=False, include_context=False)
-    )
+    inside: defaultdict[str | int, list[Place]] = defaultdict(list)
+    for part, *rest in places:
+        inside[part].append(tuple(rest))
+    copy: Any = dict(value) if isinstance(value, OBJECT) else list(cast("list[Json]", value))
+    for part, rests in inside.items():
+        copy[part] = _replaced(copy[part], rests)
+    return copy
 
 
 def enum_values(hint: Any) -> Any:  # noqa: ANN401 - an annotation

@@ -26,6 +26,7 @@ from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_senten
 from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import Revision
 from mcprev.wire.text import unicode_only
+from mcprev_types import MAX_ERRORS, details_of
 from mcprev_types.latest import models
 
 Block: TypeAlias = models.ContentBlock
@@ -64,10 +65,11 @@ def _where(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return f": {first_sentence(error)}"
     found: list[str] = []
-    for each in error.errors(include_url=False, include_input=False, include_context=False)[:_SHOWN]:
+    for each in details_of(error)[:_SHOWN]:
         steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in each["loc"])
         found.append(f"{''.join(steps).removeprefix('.')} {each['msg'].partition(', unable to')[0]}".strip())
-    more = error.error_count() - len(found)
+    count = error.error_count()
+    more = count - len(found) if count <= MAX_ERRORS else 0
     return f": {'; '.join(found)}" + (f"; and {more} more" if more else "")
 
 

@@ -45,6 +45,7 @@ from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_f
 from mcprev.server.context import Context
 from mcprev.server.in_threads import EVENT_LOOP
 from mcprev.transports.exiting import RUNNING
+from mcprev_types import MAX_ERRORS, details_of
 
 Work = Callable[..., object]
 _BARE: Final = {
@@ -127,12 +128,14 @@ class Function:
             try:
                 return self._strict(given)
             except ValidationError as error:
-                # JSON Schema accepts 1.0 as an integer, pydantic does not.
-                wrong = {each["loc"][0] for each in error.errors(include_url=False) if each["loc"]}
-                with suppress(ValidationError):
-                    return self._strict(
-                        {name: _whole(item) if name in wrong else item for name, item in given.items()}
-                    )
+                many = error.error_count() > MAX_ERRORS
+                wrong = set(given) if many else {each["loc"][0] for each in details_of(error) if each["loc"]}
+                if not (many and self._lenient):  # to read many values once more takes long
+                    # JSON Schema accepts 1.0 as an integer, pydantic does not, but in its lax mode.
+                    with suppress(ValidationError):
+                        return self._strict(
+                            {name: _whole(item) if name in wrong else item for name, item in given.items()}
+                        )
                 if not self._lenient:
                     raise
             found, texts = reread(self._lax, given)
@@ -151,8 +154,10 @@ class Function:
         try:
             if self._plain:
                 return cast("dict[str, Any]", validator.validate_python(given, strict=True))
-        except ValidationError:
-            pass  # the text decides, and says why
+        except ValidationError as error:
+            if error.error_count() > MAX_ERRORS:
+                raise
+            # The text decides, and says why.
         # Numbers beyond a double become null, as on the wire.
         text = to_json(given, inf_nan_mode="null")
         return cast("dict[str, Any]", validator.validate_json(text, strict=True))

@@ -18,9 +18,11 @@ def issues_of(error: BaseException) -> list[str]:
     """Return the path and the error of each place; the text of another error than a validator's."""
     from pydantic import ValidationError
 
+    from mcprev_types import details_of
+
     if not isinstance(error, ValidationError):
         return [str(error)]
-    found = error.errors(include_url=False, include_input=False, include_context=False)
+    found = details_of(error)
     return [" ".join([".".join(map(str, ("$", *one["loc"]))), one["msg"]]) for one in found[:MAX_ISSUES]]
 
 

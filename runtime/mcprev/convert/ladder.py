@@ -37,7 +37,7 @@ from mcprev.convert.walk import Compiled, Convert, Note, Step, sequence
 from mcprev.errors import ConversionError, RevisionError, UndecidedStep
 from mcprev.revisions import Revision, load, path, position, revision_named
 from mcprev.wire.meta_keys import VERSION
-from mcprev_types import locate
+from mcprev_types import details_of, locate
 
 if TYPE_CHECKING:
     from mcprev_types import MethodSpec, Model, TypeDelta
@@ -114,7 +114,7 @@ class Converter:
         try:
             self.check(value)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
+            first = details_of(error, include_input=True)[0]
             place, _ = locate(value, first["loc"], missing=first["type"] == "missing")
             raise NotRepresentable(f"the payload is not valid: {first['msg']}", *place) from None
 

@@ -37,7 +37,7 @@ from mcprev.protocol.meta import advise
 from mcprev.protocol.result_rules import CALL, RULES, outgoing
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.revisions import REPEATABLE, Revision
-from mcprev_types import MethodNotHandled, locate, with_json_paths
+from mcprev_types import MethodNotHandled, details_of, locate, with_json_paths
 
 Stub = Callable[[Any, Any], Awaitable[Any]]
 Wrap = Callable[[str, Stub], Stub]
@@ -215,7 +215,7 @@ def first(error: ValidationError, value: object) -> str:
 
     Where the value may have one of several types, the message says what each of them wants.
     """
-    errors = meant(error.errors(include_url=False, include_input=False, include_context=False), value)
+    errors = meant(details_of(error), value)
     told: dict[str, list[str]] = {}
     for one in alternatives(errors, value):
         steps, _ = locate(value, one["loc"], missing=one["type"] == "missing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from mcprev_types import locate
+from mcprev_types import details_of, locate
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, ValidationError
@@ -55,7 +55,7 @@ def of_meant_types(error: ValidationError, value: object) -> ValidationError:
     """Return an error of a validator with the errors that `meant` leaves; `value` was refused."""
     from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-    errors = error.errors(include_url=False, include_context=False)
+    errors = details_of(error, include_input=True)
     kept = meant(errors, value)
     if len(kept) == len(errors):
         return error

@@ -112,7 +112,9 @@ def _issues(error: Exception, page: dict[str, Json]) -> str:
 
 
 def _told(error: ValidationError) -> list[str]:
-    found = error.errors(include_url=False, include_input=False, include_context=False)[:MAX_TOLD]
+    from mcprev_types import details_of
+
+    found = details_of(error)[:MAX_TOLD]
     # The first two steps lead to the entry.
     return [one_line(" ".join([".".join(map(str, ("$", *one["loc"][2:]))), one["msg"]])) for one in found]
 

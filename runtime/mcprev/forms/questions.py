@@ -15,6 +15,7 @@ from mcprev.core.method_binding import first
 from mcprev.errors import InvalidParams, Json
 from mcprev.json_schema.bounds import OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_from
+from mcprev_types import details_of
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Form(Generic[T]):
         try:
             return models.ElicitRequest.from_wire({"method": "elicitation/create", "params": params})
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False, include_context=False)
+            wrong = details_of(error)
             places = (part for each in wrong for part in each["loc"] if part in self._schema["properties"])
             name = next(places, None)
             raise TypeError(

@@ -21,7 +21,7 @@ from mcprev.core.union_errors import meant
 from mcprev.errors import Json
 from mcprev.looking.schemas import definitions_of
 from mcprev.revisions import Revision
-from mcprev_types import Model, UnknownContent, locate
+from mcprev_types import Model, UnknownContent, details_of, locate
 
 EXCERPT: Final = 100
 """The number of characters of a message that an error quotes."""
@@ -116,7 +116,7 @@ def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
 def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:
     """Return the errors of a validator by JSON path; errors at the same path are merged."""
     found: dict[str, list[str]] = {}
-    for one in meant(error.errors(include_url=False, include_input=False, include_context=False), value):
+    for one in meant(details_of(error), value):
         steps, skipped = locate(value, one["loc"], missing=one["type"] == "missing")
         types = [part for part in skipped if hasattr(revision.models, part)]
         said = f"{one['msg']} (as {types[-1]})" if types else one["msg"]
