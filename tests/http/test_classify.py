@@ -491,6 +491,13 @@ def test_one_that_does_not_is_of_the_second_revision(body: Any) -> None:
 
 
 @req("HTTP-26", "AMB-5", at=(C, D))
+@pytest.mark.parametrize("sent", [FUTURE, A, B, C, "x"])
+def test_within_a_session_its_own_revision_alone_is_named(sent: str) -> None:
+    error = rejected(post(LOOSE, message(), version(sent), live=ROW_D), 400)["error"]
+    assert error["data"] == {"supported": [D], "requested": sent}
+
+
+@req("HTTP-26", "AMB-5", at=(C, D))
 @pytest.mark.parametrize("sent", [FUTURE, "", "x", "2025-6-18", f"{D}, {D}"])
 def test_a_version_that_is_not_served_is_refused_by_name(sent: str) -> None:
     error = rejected(post(LOOSE, message(), version(sent)), 400)["error"]

@@ -35,9 +35,9 @@ def modern(version: object) -> dict[str, object]:
 
 
 def refused(answer: object, requested: str, allowed: tuple[Revision, ...]) -> bool:
-    """Whether a version was refused with all that are served."""
+    """Whether a version was refused with all that are served, of which it is none."""
     return isinstance(answer, UnsupportedProtocolVersion) and answer.data == {
-        "supported": list(versions(allowed)), "requested": requested,
+        "supported": [name for name in versions(allowed) if name != requested], "requested": requested,
     }  # fmt: skip
 
 

@@ -585,6 +585,14 @@ def test_neg_13_whatever_happens_a_plan_ends_within_what_is_allowed(
 # -- what people and programs are told ------------------------------------------------------------------------
 
 
+@req("MOD-10", everywhere=True)
+def test_mod_10_a_revision_that_is_refused_and_named_is_told_as_that() -> None:
+    plan = start((D, E))
+    for _ in range(2):
+        plan = advance(plan, error(UNSUPPORTED, E)(plan.step))
+    assert "the server refuses a revision that it names" in str(failed(plan))
+
+
 @req("LIFE-4", everywhere=True)
 def test_life_4_a_failure_names_both_lists_and_each_step() -> None:
     plan = start((D, E))

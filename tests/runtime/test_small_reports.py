@@ -63,7 +63,8 @@ def test_a_default_is_used_as_in_a_shell(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @req("SEAM-9", everywhere=True)
 @pytest.mark.parametrize(
-    ("server", "prefix"), [("my server", "my-server"), ("a/b", "a-b"), ("plain", "plain")]
+    ("server", "prefix"),
+    [("my server", "my-server"), ("a/b", "a-b"), ("a__b___c", "a_b_c"), ("plain", "plain")],
 )
 def test_one_rule_for_names(server: str, prefix: str, tmp_path: Path) -> None:
     app = mcprev.App("a", "1")

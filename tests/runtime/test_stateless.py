@@ -122,7 +122,11 @@ def test_a_version_that_is_not_served(row: Revision, asked: str, served_at: tupl
                 error = (await hand.ask(method, {}, meta={VERSION: asked})).error
                 assert error["code"] == -32022
                 assert error["data"]["requested"] == asked
-                assert set(error["data"]["supported"]) == {found.version for found in spoken}
+                # One of a session is refused without: who reads the list would ask for it again.
+                assert set(error["data"]["supported"]) == {found.version for found in spoken} - {asked}
+                assert ("begins with initialize" in error["message"]) is (
+                    asked in {found.version for found in spoken}
+                )
 
     run(main())
 

@@ -40,6 +40,7 @@ _BELONG: Final = {"url": ("args", "env", "cwd"), "command": ("headers",)}
 _TYPES: Final = ("stdio", "http", "streamable-http", "streamableHttp", "streamable_http", "sse")
 """What hosts write in `type` and `transport`; the first goes with `command`, all others with `url`."""
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_SEVERAL: Final = re.compile(r"_{2,}")
 _VARIABLE: Final = re.compile(r"\$\{(?:(env|input|config|command):)?(\w+)(?::-([^}]*))?\}")
 _COMMENT: Final = re.compile(
     r'("[^"\\]*+(?:\\.[^"\\]*+)*+"?|/\*(?!.*?\*/).*+)|//[^\n]*+|/\*.*?\*/|,(?=\s*+[\]}])', re.DOTALL
@@ -67,8 +68,11 @@ def targets_of(config: Config, separator: str = SEPARATOR) -> dict[str, Target]:
 
 
 def prefix_of(server: str) -> str:
-    """Return what stands before the names of a server's tools: its name, with `-` for what no name of a tool may have."""
-    return _FOREIGN.sub("-", server).strip("-_")
+    """Return what stands before the names of a server's tools: its name, with `-` for what no name of a tool may have.
+
+    What separates it from them is not in it: several `_` become one.
+    """
+    return _SEVERAL.sub("_", _FOREIGN.sub("-", server)).strip("-_")
 
 
 def config_entries(config: Config) -> dict[str, Json]:

@@ -290,7 +290,9 @@ def classify(
         error, request_id = refused.error, None
         if refused.requested is not None:
             requested = refused.requested[:100].decode("latin-1")
-            error.data = {"supported": list(versions(endpoint.revisions)), "requested": requested}
+            # Within a session, only its own revision is served.
+            served = [live.version] if live is not None else list(versions(endpoint.revisions))
+            error.data = {"supported": served, "requested": requested}
         # The id of a response is an id of this side, so it is left out.
         responds = isinstance(message, Malformed) and message.shape is Shape.RESPONSE
         if isinstance(message, Request | Malformed) and not responds:

@@ -150,6 +150,8 @@ def probe_refused(plan: Plan, outcome: Refused) -> Plan:
     if isinstance(step, Discover) and not plan.probed_again and step.revision.version in supported:
         # The server lists the version that the probe used: probe once more (MOD-10).
         return send_step(replace(plan, probed_again=True), step)
+    if mutual(supported, plan.allowed) is not None:
+        return fail(plan, outcome, "the server refuses a revision that it names as one that it speaks")
     about_versions = supported or outcome.error.code == UNSUPPORTED_PROTOCOL_VERSION
     return fail(
         plan, outcome, "no common revision" if about_versions else "the server refused `server/discover`"

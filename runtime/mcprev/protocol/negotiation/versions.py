@@ -55,9 +55,14 @@ def allow(names: Sequence[str] | None, mode: str = "auto") -> tuple[Revision, ..
 
 
 def _unsupported(requested: str, allowed: Sequence[Revision]) -> UnsupportedProtocolVersion:
-    """Return the error for a version that a server does not support; it names all versions that it does."""  # MOD-4, MOD-15
-    data = {"supported": list(versions(allowed)), "requested": requested}
-    return UnsupportedProtocolVersion("Unsupported protocol version", data=data)
+    """Return the error for a version that a server does not support; it names all versions that it does.
+
+    One with a handshake that is requested without is not among them: a client would request it again.
+    """  # MOD-4, MOD-15
+    spoken = versions(allowed)
+    why = f": {requested} begins with initialize" if requested in spoken else ""
+    data = {"supported": [name for name in spoken if name != requested], "requested": requested}
+    return UnsupportedProtocolVersion(f"Unsupported protocol version{why}", data=data)
 
 
 def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision | UnsupportedProtocolVersion:
