@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias, cast
 
+from typing_extensions import override
+
 import mcprev
 from mcprev.revisions import Revision
 from mcprev.wire.sse import Event, encode_event, encode_message
@@ -156,7 +158,7 @@ class Raw:
         return [seen for seen in self.seen if seen.verb == verb and method in (None, seen.method)]
 
     async def start(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port)
+        self._server = await asyncio.get_running_loop().create_server(self._accept, "127.0.0.1", port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -169,7 +171,15 @@ class Raw:
             await asyncio.wait(set(self._tasks))
         await self._server.wait_closed()
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self) -> asyncio.StreamReaderProtocol:
+        reader = _Reader()
+
+        def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._connected(reader, writer)
+
+        return asyncio.StreamReaderProtocol(reader, connected)
+
+    def _connected(self, reader: _Reader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -185,7 +195,7 @@ class Raw:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: _Reader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self.open += 1
         try:
@@ -193,7 +203,7 @@ class Raw:
                 exchange._writer = writer  # pyright: ignore[reportPrivateUsage]
                 exchange.later = self._later
                 self.seen.append(exchange)
-                watch = asyncio.get_running_loop().create_task(_watch(reader, writer, exchange.gone))
+                watch = asyncio.get_running_loop().create_task(_watch(reader, exchange.gone))
                 try:
                     await self._answer(exchange)
                 finally:
@@ -210,10 +220,27 @@ class Raw:
             writer.transport.abort()
 
 
-async def _watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gone: asyncio.Event) -> None:
+class _Reader(asyncio.StreamReader):
+    """Says when no more comes, while nobody reads: the client has hung up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = asyncio.Event()
+
+    @override
+    def feed_eof(self) -> None:
+        super().feed_eof()
+        self.ended.set()
+
+    @override
+    def set_exception(self, exc: Exception) -> None:
+        super().set_exception(exc)
+        self.ended.set()
+
+
+async def _watch(reader: _Reader, gone: asyncio.Event) -> None:
     """Notice that the client hangs up while it is being answered; clients do not send ahead."""
-    while not (reader.at_eof() or reader.exception() or writer.transport.is_closing()):  # noqa: ASYNC110
-        await asyncio.sleep(0.002)
+    await reader.ended.wait()
     gone.set()
 
 

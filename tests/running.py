@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import io
 import logging
 import os
 import selectors
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
@@ -29,6 +32,8 @@ PATIENCE = 200
 """Turns of the loop after which what a test waits for takes time."""
 OFTEN, SELDOM = 0.001, 0.02
 """The seconds between two looks, first and later: where no time passes, each look is a turn of everything else as well."""
+SLOWER = 0.02
+"""How much longer than it has taken already a test waits at most: minutes of a clock that is set forward are few looks."""
 
 
 class _Selector(selectors.DefaultSelector):
@@ -93,6 +98,9 @@ def timers_of(kind: type[object]) -> list[object]:
     return [owner for owner in owners if isinstance(owner, kind)]
 
 
+_KEEPS_STACKS = sys.flags.dev_mode
+
+
 class CheckedLoop(asyncio.SelectorEventLoop):
     """A loop with the checks of the debug mode: calls from other threads, coroutines as callbacks, blocking sockets.
 
@@ -106,11 +114,19 @@ class CheckedLoop(asyncio.SelectorEventLoop):
 
     @override
     def time(self) -> float:
-        return super().time() + self.clock.ahead
+        return time.monotonic() + self.clock.ahead
 
     @override
     def get_debug(self) -> bool:
-        return super().get_debug() and sys.flags.dev_mode
+        return _KEEPS_STACKS and super().get_debug()
+
+    def _check_callback(self, callback: Any, method: str) -> None:
+        """As asyncio does, which looks for a coroutine in many ways, again for each call."""
+        function = getattr(callback, "__func__", callback)
+        code = getattr(function, "__code__", None)
+        if isinstance(function, partial) or (code is not None and code.co_flags & inspect.CO_COROUTINE):
+            check: Any = asyncio.SelectorEventLoop._check_callback  # type: ignore[attr-defined]
+            check(self, callback, method)
 
 
 new_loop: Callable[[], asyncio.AbstractEventLoop] = CheckedLoop
@@ -149,14 +165,15 @@ def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT, has_both_ends: bo
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let others run until something is the case; the test's own limit is the bound."""
-    turns, pause = 0, OFTEN
+    turns, pause, waited = 0, OFTEN, 0.0
     while not condition():
         turns += 1
         if turns < PATIENCE:
             await asyncio.sleep(0)
         else:
             await asyncio.sleep(pause)
-            pause = min(1.05 * pause, SELDOM)
+            waited += pause
+            pause = min(1.05 * pause, max(SELDOM, SLOWER * waited))
 
 
 def pass_time(seconds: float) -> None:
