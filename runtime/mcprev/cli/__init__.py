@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from mcprev import __version__
 from mcprev.cli.table import close_broken_pipes, echo_lines
+from mcprev.temporary_folders import NoTemporaryFolder
 
 _READING: Final = ("tree_sitter", "tree_sitter_typescript", "jinja2")
 _DIFF: Final = ("diff", _READING)
@@ -109,7 +110,8 @@ def _printed_errors() -> Iterator[None]:
     except BrokenPipeError:
         close_broken_pipes()
         raise click.exceptions.Exit(0) from None
-    except click.ClickException as error:
+    except (click.ClickException, NoTemporaryFolder) as caught:
+        error = caught if isinstance(caught, click.ClickException) else click.ClickException(str(caught))
         shown = StringIO()
         error.show(shown)
         usage, label, message = shown.getvalue().partition("Error: ")

@@ -20,6 +20,7 @@ from mcprev.callbacks import at_once
 from mcprev.cli.table import clean, echo_lines
 from mcprev.errors import MissingExtra
 from mcprev.reloading.source_files import is_own_source
+from mcprev.temporary_folders import NoTemporaryFolder
 
 if TYPE_CHECKING:
     from mcprev.server.server import Server
@@ -202,6 +203,8 @@ def author_errors(*, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
         raise
     except MissingExtra as error:
         raise click.ClickException(f"{error}: pip install 'mcprev[{error.extra}]'") from None
+    except NoTemporaryFolder as error:
+        raise click.ClickException(str(error)) from None
     except but:
         raise
     except Exception as error:  # noqa: BLE001 - of code that is not ours

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from mcprev.cli import completing
+from mcprev.cli.first_process import go_on_in_child
 from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.logs import log_format_option, log_to_stderr
@@ -102,6 +103,7 @@ def serve_command(
     if http is None and (given or no_auth or health or workers):
         raise click.UsageError(f"{NAMES}, --workers, --health and --no-auth require --http")
     where = None if http is None else address(http)
+    go_on_in_child()
     if reload_:
         if workers is not None:
             raise click.UsageError("pass --reload or --workers, not both; SIGHUP replaces workers")

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+
+from mcprev.temporary_folders import NoTemporaryFolder, temporary_folder
 
 if TYPE_CHECKING:
     from mcprev.server.server import Server
@@ -25,6 +26,8 @@ SESSIONS: Final = "mcprev.workers"
 """The package that shares sessions between workers."""
 METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable of `prometheus-client` with the folder in which several processes keep their metrics."""
+NO_FOLDER: Final = "MCPREV_NO_METRICS_FOLDER"
+"""The environment variable that tells a worker that there is no such folder; `mcprev.middleware.metrics` reads it."""
 MAX_NAMED: Final = 5
 """The maximum number of tools that are named."""
 _logger: Final = logging.getLogger("mcprev.server")
@@ -101,13 +104,18 @@ def _memory(server: Server) -> str | None:
 def shared_metrics() -> Generator[tuple[Mapping[str, str], Callable[[int], None]]]:
     """Yield the environment variables with which workers count together, and what to call with each process that has ended.
 
-    Without the library, nothing is counted.
+    Without the library, nothing is counted. Without a place for a folder, the workers serve, but count nothing either.
     """
     if find_spec("prometheus_client") is None:
         yield {}, lambda _: None
         return
-    with tempfile.TemporaryDirectory(prefix="mcprev-") as made:
-        folder = os.environ.get(METRICS) or made
+    with ExitStack() as stack:
+        folder = os.environ.get(METRICS)
+        try:
+            folder = folder or stack.enter_context(temporary_folder("counting"))
+        except NoTemporaryFolder:
+            yield {NO_FOLDER: "1"}, lambda _: None
+            return
 
         def ended(process: int) -> None:
             for file in Path(folder).glob(f"gauge_live*_{process}.db"):

@@ -11,6 +11,7 @@ from mcprev.errors import MissingExtra
 from mcprev.middleware.records import CallRecord, entry_name, passed_on, recordable, recorded
 from mcprev.server.known_names import NAMED, KnownNames
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.temporary_folders import NoTemporaryFolder
 from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ MAX_CODES: Final = 100
 OTHER: Final = "other"
 SHARED: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable of `prometheus-client` with the folder in which several processes keep their metrics."""
+NO_FOLDER: Final = "MCPREV_NO_METRICS_FOLDER"
+"""The environment variable that is set in workers for which no folder could be made."""
 BUCKETS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300)
 """The bounds of the buckets of durations, in seconds."""
 
@@ -45,6 +48,8 @@ class Metrics:
             import prometheus_client as prometheus
         except ImportError as error:
             raise MissingExtra("metrics", "prometheus-client", "metrics") from error
+        if os.environ.get(NO_FOLDER):
+            raise NoTemporaryFolder("the metrics of several processes together")
         self.registry: CollectorRegistry = registry or prometheus.CollectorRegistry()
         """The registry that holds the metrics; others may be added to it."""
         labels = ("method", "name", "outcome")

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import sysconfig
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from types import ModuleType, TracebackType
 from typing import Final, Self, cast
 
 import mcprev_types
+from mcprev.temporary_folders import temporary_folder
 
 REPORT: Final = "MCPREV_SOURCE_FILES"
 """The environment variable with the path of the file that the child writes."""
@@ -119,7 +119,7 @@ class SourceFiles:
 
     def __init__(self, first: Iterable[str] = ()) -> None:
         """Watch files that are known before the child reports its own."""
-        self._folder = tempfile.TemporaryDirectory(prefix="mcprev-")
+        self._folder = temporary_folder("watching source files")
         self._report = Path(self._folder.name, "source-files.json")
         self._read: _Stamp = None
         self._stamps: dict[str, _Stamp] = {}

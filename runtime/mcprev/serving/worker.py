@@ -65,9 +65,14 @@ class ConnectionCounts:
     @classmethod
     def made(cls, workers: int) -> ConnectionCounts:
         """Return the counts of workers that have not started."""
-        with tempfile.TemporaryFile() as file:
-            file.truncate(4 * workers)
-            counts = cls(os.dup(file.fileno()), workers)
+        if hasattr(os, "memfd_create"):  # on Linux, where it needs no folder
+            descriptor = os.memfd_create("mcprev", os.MFD_CLOEXEC)
+            os.truncate(descriptor, 4 * workers)
+        else:
+            with tempfile.TemporaryFile() as file:
+                file.truncate(4 * workers)
+                descriptor = os.dup(file.fileno())
+        counts = cls(descriptor, workers)
         for number in range(1, workers + 1):
             counts.set(number, ABSENT)
         return counts
