@@ -164,6 +164,35 @@ def test_conv_03_structured_object(to: str) -> None:
             assert found == {"content": content, "structuredContent": structured}
 
 
+SAID: Final[tuple[tuple[list[Json], Json, bool], ...]] = (
+    ([text("[1, 2]")], {"result": [1, 2]}, True),
+    ([text("1"), text("2")], {"result": [1, 2]}, True),
+    ([text("a"), text('{"b": 1}')], {"result": ["a", {"b": 1}]}, True),
+    ([text("done")], {"result": "done"}, True),
+    ([text("warm"), text("21.5")], {"result": 21.5}, True),
+    ([text("2"), text("1")], {"result": [1, 2]}, False),
+    ([text("1")], {"result": [1, 2]}, False),
+    ([], {"result": []}, False),
+    ([text("[1, 2]")], {"result": [1, 2], "more": True}, False),
+    ([text("done")], {"other": "done"}, False),
+)
+"""Content, structured content, and whether the one says the other."""
+
+
+@req("CONV-3")
+@each_older
+@pytest.mark.parametrize(("content", "structured", "says"), SAID)
+def test_conv_03_what_the_content_says_does_not_come_twice(
+    content: list[Json], structured: Json, says: bool, to: str
+) -> None:
+    found = down(called(*content, structuredContent=structured), "tools/call", RESULT, to)
+    if to in {A, B}:
+        more = [] if says else [text(json.dumps(structured, separators=(",", ":")))]
+        assert found == {"content": [*content, *more]}
+    else:
+        assert found == {"content": content, "structuredContent": structured}
+
+
 @req("CONV-4")
 @each_older
 @pytest.mark.parametrize("structured", [None, 0, False, "x", [1, {"a": None}]])

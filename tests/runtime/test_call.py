@@ -13,13 +13,17 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+import mcprev
 from fuzz.fuzzing import each_once, sampled_of
 from mcprev.cli import main
 from mcprev.cli.answering import read_answers
 from mcprev.cli.arguments import check_arguments, read_arguments
+from mcprev.cli.exit_codes import MismatchError
 from mcprev.cli.known_names import recall
 from mcprev.cli.rendering import Renderer
+from mcprev.cli.valid_entries import listed_entries
 from mcprev.revisions import DEFAULT, Revision
+from running import run
 from shell import serve_here
 from terminal import AtTerminal
 
@@ -521,3 +525,32 @@ def test_names_of_tools_are_kept_and_odd_ones_are_not() -> None:
     assert file.stat().st_mode & 0o077 == 0
     file.write_text("{", encoding="utf-8")
     assert recall(["shop.py"], "tools") == {}
+
+
+@pytest.mark.parametrize("row", DEFAULT, ids=str)
+def test_a_version_of_a_tool_is_known_by_its_name(row: Revision) -> None:
+    """The schema of the newest is in the list; the arguments of another one are checked by the server."""
+    app = mcprev.App("shop", "1")
+
+    @app.tool(version="1")
+    def buy(item: str) -> str:
+        return f"1: {item}"
+
+    @app.tool(name="buy", version="2")
+    def buy_several(items: list[str]) -> str:
+        return f"2: {items}"
+
+    async def main_() -> None:
+        async with mcprev.connect(app, mode=row.name) as client:
+            listed = await listed_entries(client, "tools", 10)
+            assert listed.named("buy@1", "tool").input_schema.to_wire() == {"type": "object"}
+            newest = listed.named("buy@2", "tool")
+            unknown = ["buy@", "other@1"]
+            if newest.meta:  # which older revisions do not have
+                assert list(newest.input_schema.to_wire()["properties"]) == ["items"]
+                unknown.append("buy@3")
+            for name in unknown:
+                with pytest.raises(MismatchError, match=f"the server has no tool '{name}'"):
+                    listed.named(name, "tool")
+
+    run(main_())

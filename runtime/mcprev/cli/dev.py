@@ -18,9 +18,9 @@ import click
 
 from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, read_target, words_after_dashes
+from mcprev.cli.logs import log_to_stderr
 from mcprev.cli.options import env_option, header_option, login_option, revision_option, target_argument
 from mcprev.cli.pages import pages_option
-from mcprev.cli.logs import log_to_stderr
 from mcprev.cli.table import clean, echo_lines
 from mcprev.dev.opening import BrowserPage
 

@@ -14,6 +14,7 @@ from mcprev.error_text import did_you_mean
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
+    from mcprev.errors import Json
 
 MAX_NAMED: Final = 5
 """The maximum number of names that a message proposes."""
@@ -35,6 +36,9 @@ class ListedEntries:
         for entry in self.valid:
             if entry.name == name:
                 return entry
+        version = self._version(name)
+        if version is not None:
+            return version
         for wrong in self.invalid:
             if wrong.name == name:
                 text = f"the server has the {what} '{name[:200]}', but its entry in the list is not valid: {wrong.issues}"
@@ -44,6 +48,23 @@ class ListedEntries:
             hint += f"; not all pages of the list are read, and the others may have the {what}"
         code = ExitCode.PROTOCOL if self.unread else ExitCode.USAGE
         raise MismatchError(clean(f"the server has no {what} '{name[:200]}'{hint}"), code, self.hidden)
+
+    def _version(self, name: str) -> Any | None:  # noqa: ANN401 - a model of the list
+        """Return the tool of `name@version`, unless the list says that there is none; only the newest has a known schema."""
+        plain, at, version = name.partition("@")
+        entry: Any = next((each for each in self.valid if each.name == plain), None)
+        if not at or not version or not hasattr(entry, "input_schema"):
+            return None
+        from mcprev.app.names import VERSIONS
+        from mcprev_types.latest import models
+
+        meta: dict[str, Json] = entry.meta or {}
+        versions = meta.get(VERSIONS)  # which revisions without `_meta` of a tool do not have
+        if isinstance(versions, list) and version in versions[:1]:
+            return entry
+        if isinstance(versions, list) and version not in versions:
+            return None
+        return entry.model_copy(update={"input_schema": models.ToolInputSchema.from_wire({"type": "object"})})
 
     def _meant(self, name: str) -> str:
         """Return what the user may have meant: this name behind the prefix of a server, one that resembles it, or any."""

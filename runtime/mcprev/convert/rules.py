@@ -11,7 +11,7 @@ import copy
 import json
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeAlias, cast
@@ -207,17 +207,36 @@ def structured_as_text(result: JsonObject) -> JsonObject:
     structured = result["structuredContent"]
     out = {name: item for name, item in result.items() if name != "structuredContent"}
     content = as_list(out.get("content"))
-    if content is not None and not any(_is_json_of(block, structured) for block in content):
+    if content is not None and not _says(content, structured):
         text = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
         out["content"] = [*content, {"type": "text", "text": text}]
     return out
 
 
-def _is_json_of(block: Json, structured: Json) -> bool:
-    """Return whether a block is the JSON text of a value."""
+def _says(content: Sequence[Json], structured: Json) -> bool:
+    """Return whether blocks say a value as text: one its JSON or itself, or several the items of a list in their order.
+
+    Servers of revisions whose structured content is an object put another value into the member `result`, and its text
+    into a block.
+    """
+    values = [structured]
+    if isinstance(structured, dict) and structured.keys() == {"result"}:
+        values.append(structured["result"])
+    for value in values:
+        if any(_is_text_of(block, value) for block in content):
+            return True
+        if isinstance(value, LIST) and value and len(value) == len(content):
+            return all(map(_is_text_of, content, value))
+    return False
+
+
+def _is_text_of(block: Json, structured: Json) -> bool:
+    """Return whether a block is the JSON text of a value, or the text that the value is."""
     text = as_object(block).get("text") if tag_of(block) == "text" else None
     if not isinstance(text, str):
         return False
+    if text == structured:
+        return True
     try:
         return bool(json.loads(text) == structured)
     except (ValueError, RecursionError):
