@@ -70,6 +70,8 @@ class Renderer:
         match name:
             case "unknown" | "any":
                 return {}
+            case "never":
+                return {"not": {}}
             case "object":
                 return {"type": "object", "properties": {}, "additionalProperties": True}
             case _:
@@ -94,7 +96,9 @@ class Renderer:
         values = [self.schema.literal(m) for m in members]
         if values and all(isinstance(v, str) for v in values):
             return {"type": "string", "enum": list(values)}
-        if all(isinstance(m, ir.Prim) and m.name not in ("unknown", "any", "object") for m in members):
+        if all(
+            isinstance(m, ir.Prim) and m.name not in ("unknown", "any", "object", "never") for m in members
+        ):
             names = [str(self.type(m)["type"]) for m in members]
             return {"type": names[0] if len(names) == 1 else list(dict.fromkeys(names))}
         strings: list[Json] = [v for v in values if isinstance(v, str)]

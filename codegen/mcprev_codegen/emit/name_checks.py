@@ -65,9 +65,9 @@ def check_names(revision: Revision, reserved: frozenset[str]) -> None:
 
 def _check_cycles(schema: Schema) -> None:
     """Raise `SchemaError` for aliases that refer to each other in several ways: all are written as the first one."""
-    aliases = {n: schema.references[n] for n, d in schema.types.items() if isinstance(d, ir.Alias)}
+    aliases = {n: schema.references[n] for n in schema.types if not schema.is_object(ir.Ref(n))}
     cycles = ir.cycles(aliases)
-    first = {cycle: name for name, cycle in reversed([(n, cycles[n]) for n in aliases if n in cycles])}
+    first = {cycle: ir.opener(cycle, aliases) for cycle in {*cycles.values()}}
     others = ir.cycles({n: used for n, used in aliases.items() if n in cycles and first[cycles[n]] != n})
     for name in others:
         raise schema.fail(

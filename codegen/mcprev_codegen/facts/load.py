@@ -17,7 +17,7 @@ from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.facts.senders import find_senders
 from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS, VERSION_CONSTANT
 from mcprev_codegen.python import check_revision
-from mcprev_codegen.resolve import Schema, hoist
+from mcprev_codegen.resolve import Schema, distribute, hoist
 from mcprev_codegen.typescript import parse
 
 _MCP_MODULES: Final = "@modelcontextprotocol/"
@@ -172,6 +172,7 @@ def _derived(
 ) -> Revision:
     """Return the revision of a schema; the entries of the overlay that do not fit it are added to `problems`."""
     declared.check_aliases()
+    declared = distribute(declared)
     hoisted = hoist(declared)
     schema, facts = apply_overlay(hoisted, load_overlay(folder) if overlay else (), problems)
     schema.check_aliases()

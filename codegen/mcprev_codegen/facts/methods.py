@@ -114,14 +114,21 @@ class _Table:
         if name not in self.schema.types:
             return []
         members = [self.schema.follow(m) for m in self.schema.members(ir.Ref(name))]
-        return [m.name for m in members if isinstance(m, ir.Ref)]
+        found = [m.name for m in members if isinstance(m, ir.Ref)]
+        # Another protocol may have a type of that name, of which no part has one method.
+        return found if any(self._literal(one) is not None for one in found) else []
+
+    def _literal(self, name: str) -> str | None:
+        """Return the method of a message; None if it has no single one."""
+        member = self.schema.flat(name).get("method")
+        value = self.schema.literal(member.type) if member else None
+        return value if isinstance(value, str) else None
 
     def _method(self, name: str, kind: Kind, transport: Transport, senders: tuple[Side, ...]) -> Method:
         decl = self.schema.types[name]
         flat = self.schema.flat(name)
-        member, params = flat.get("method"), flat.get("params")
-        literal = self.schema.literal(member.type) if member else None
-        if not isinstance(literal, str):
+        params, literal = flat.get("params"), self._literal(name)
+        if literal is None:
             raise self.schema.fail(
                 decl, f"'{name}' is in a message union, but its 'method' is not a single literal"
             )

@@ -80,6 +80,8 @@ class Prim:
     name: str
 
 
+NEVER: Final = Prim("never")
+"""The type of no value: that of a member that must be absent."""
 ANYTHING: Final = frozenset({Prim("unknown"), Prim("any")})
 """The types of any value."""
 

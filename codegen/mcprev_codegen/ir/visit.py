@@ -100,6 +100,13 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
     return found
 
 
+def opener(cycle: frozenset[str], graph: Mapping[str, Iterable[str]]) -> str:
+    """Return the first node of a cycle without which the others are in none; the first one if there is none."""
+    ordered = [name for name in graph if name in cycle]
+    rest = ({n: [*graph[n]] for n in ordered if n != name} for name in ordered)
+    return next((name for name, others in zip(ordered, rest, strict=True) if not cycles(others)), ordered[0])
+
+
 def reachable(names: Iterable[str], following: Callable[[str], Iterable[str]]) -> set[str]:
     """Return names, and all names that follow them, directly or through others."""
     seen: set[str] = set()

@@ -109,7 +109,8 @@ class _Hoister:
     ) -> ir.Interface:
         members = type_.members if isinstance(type_, ir.Intersection) else (type_,)
         parts = tuple(map(_as_object, members))
-        bases = tuple(p for p in parts if isinstance(p, ir.Ref | ir.Derived))
+        maps = {p: self.schema.flatten(p, owner.name).index for p in parts if self.schema.is_map(p)}
+        bases = tuple(p for p in parts if isinstance(p, ir.Ref | ir.Derived) and p not in maps)
         named = ir.Interface(name, bases, tags=owner.tags, doc=owner.doc, span=owner.span)
         if name != owner.name:
             named = replace(named, tags=ir.NO_TAGS)
@@ -119,6 +120,8 @@ class _Hoister:
             if isinstance(part, ir.Obj):
                 fields |= {f.name: f for f in part.fields}
                 index = index or part.index
+            elif part in maps:
+                index = index or maps[part]
             elif part not in bases:
                 raise self.schema.fail(
                     owner,

@@ -346,7 +346,7 @@ class Schema:
         for (type_, mine, _), kept in zip(sides, common, strict=True):
             if len(kept) == len(mine):
                 return type_
-        if self.is_object(left) and self.is_object(right):
+        if all(self.is_object(type_) or self.is_map(type_) for type_ in (left, right)):
             return ir.Intersection((left, right))
         found = tuple(dict.fromkeys(common[0] + common[1]))
         if not found or any(
@@ -358,11 +358,30 @@ class Schema:
             )
         return ir.union_of(found)
 
+    def common_value(self, left: ir.TypeExpr, right: ir.TypeExpr, owner: ir.Decl) -> ir.TypeExpr | None:
+        """Return the type of the values that two have in common, neither of which is an object; None if there are none."""
+        if self._is_within(left, right):
+            return left
+        if self._is_within(right, left):
+            return right
+        plain = (self.literal(t) is not None or self.follow(t) in _PLAIN for t in (left, right))
+        kinds = isinstance(left, ir.Array | ir.Tuple) != isinstance(right, ir.Array | ir.Tuple)
+        if all(plain) or kinds:
+            return None
+        raise self.fail(
+            owner, "what the parts of an intersection have in common cannot be determined; write it out"
+        )
+
     def _is_within(self, part: ir.TypeExpr, other: ir.TypeExpr) -> bool:
         """Return whether each value of a type is known to be one of another; neither is a union."""
         mine, theirs = self.follow(part), self.follow(other)
+        if mine == ir.NEVER:
+            return True
         value, wanted = self.literal(mine), self.literal(theirs)
         if value is None:
+            objects = self.is_object(mine) or self.is_map(mine)
+            if objects and (theirs == ir.Prim("object") or self._holds_anything(theirs)):
+                return True
             return theirs in (mine, *ir.ANYTHING) or (
                 isinstance(mine, ir.Template) and theirs == ir.Prim("string")
             )
@@ -370,6 +389,13 @@ class Schema:
             return repr(value) == repr(wanted)
         kind = "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
         return theirs in (ir.Prim(kind), *ir.ANYTHING)
+
+    def _holds_anything(self, type_: ir.TypeExpr) -> bool:
+        """Return whether each object is a value of a type: a map of any values."""
+        if not self.is_map(type_):
+            return False
+        index = self.flatten(type_).index
+        return index is not None and index.value in ir.ANYTHING
 
     def supertypes_with(self, name: str, member: str) -> Sequence[str]:
         """Return the objects that an object type extends and that have a member, nearest first."""

@@ -286,6 +286,11 @@ def test_a_small_table() -> None:
     assert (m.attr, m.result_source) == ("get", "naming")
 
 
+def test_a_union_of_that_name_without_a_method_is_none_of_messages() -> None:
+    """So in other protocols."""
+    assert not table(BASE.replace('method: "things/get"', "method: string"))
+
+
 def test_a_response_type_decides_the_results() -> None:
     response = "export interface GetResultResponse { result: EmptyResult | GetResult }\n"
     (m,) = table(response + BASE).values()
@@ -295,8 +300,8 @@ def test_a_response_type_decides_the_results() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (BASE.replace('method: "things/get"', "method: string"), "not a single literal"),
-        (BASE.replace('method: "things/get"', 'method: "a" | "b"'), "not a single literal"),
+        (BASE.replace("= GetRequest", "= GetRequest | Other") + "interface Other { method: string }", "not a single literal"),
+        (BASE.replace("= GetRequest", "= GetRequest | Other") + 'interface Other { method: "a" | "b" }', "not a single literal"),
         (BASE.replace("ServerResult = GetResult | EmptyResult", "ServerResult = EmptyResult"), "not in ServerResult"),
         (BASE.replace("params: { name: string }", "params: string[]"), "must be one named object"),
         (

@@ -85,6 +85,17 @@ FILES: Final[dict[str, tuple[dict[str, str], str]]] = {
         {"s.ts": '/// <reference path="g.d.ts" />\n/// <reference types="t" />\ntype T = G.A | H', "g.d.ts": "declare namespace G { type A = 1 }", "node_modules/t/index.d.ts": "type H = 2"},
         "type T = GA | H; type GA = 1; type H = 2",
     ),
+    "import types": (
+        {"s.ts": 'type T = import("./x").A | import("./x").N.B', "x.ts": "export type A = 1; namespace N { type B = 2 }"},
+        "type T = A | NB; type A = 1; type NB = 2",
+    ),
+    "a namespace that a file is known as": (
+        {"s.ts": "type A = 1; namespace N { type B = g.A } export as namespace g"}, "type A = 1; type NB = A",
+    ),
+    "undefined in aliases": (
+        {"s.ts": "type A = string | undefined; type B = A; interface C { a: A; b: B[]; c: B | null; d: 1 }"},
+        "type A = string; type B = A; interface C { a: A | undefined; b: B[]; c: B | null | undefined; d: 1 }",
+    ),
     "an interface that another file adds to": (
         {"s.ts": 'import { A } from "./x"; declare module "./x" { interface A { b: 2 } } type T = A', "x.ts": X},
         "interface A { a: 1; b: 2 } type T = A",
@@ -114,6 +125,14 @@ CODE: Final[dict[str, tuple[str, str, list[str]]]] = {
         "class C {} interface A { c: { x: C[] } } interface B { a?: A } interface D { d: 1 } declare const u: unique symbol; type S = typeof u",
         "interface D { d: 1 }",
         ["2 declarations are left out for classes: 'A', 'B' (B.a -> A)", "2 declarations are left out for constants without a value that is written out: 'u', 'S'"],
+    ),
+    "what has no value": (
+        "type V = void; type U = undefined; type N = never; interface A { n: never } interface B { b?: never }", "interface B { b?: never }",
+        ["left out for what has no value: 'V', 'U', 'N', 'A'"],
+    ),
+    "other types of the language": (
+        "interface A { m: Map<string, 1> } interface B { r: RegExp } type C = bigint; interface D { [k: symbol]: 1; d: 1 }",
+        "interface D { d: 1 }", ["for other generic types: 'A'", "for values of RegExp: 'B'", "for values of bigint: 'C'", "symbols do not describe data"],
     ),
     "conditional types": (
         "type N<T> = T extends string ? 1 : 2; type A = N<1>; interface B { b: 1 }", "interface B { b: 1 }",

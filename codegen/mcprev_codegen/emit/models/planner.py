@@ -161,18 +161,26 @@ class ModelPlanner:
         return tuple(dict.fromkeys(ir.references(self.schema.types[name])))
 
     def _starts_cycle(self, name: str) -> bool:
-        """Return whether an alias is the first of a cycle of aliases; it is written as an alias that refers to itself.
+        """Return whether an alias opens a cycle of aliases; it is written as an alias that refers to itself.
 
         The other aliases of the cycle are expanded in it: type checkers support an alias that refers to itself, but
         not several aliases that refer to each other.
         """
-        return name in self._cycles and next(n for n in self.schema.types if n in self._cycles[name]) == name
+        return name in self._cycles and self._openers[self._cycles[name]] == name
+
+    @cached_property
+    def _openers(self) -> Mapping[frozenset[str], str]:
+        return {cycle: ir.opener(cycle, self._aliases) for cycle in {*self._cycles.values()}}
 
     @cached_property
     def _cycles(self) -> Mapping[str, frozenset[str]]:
         """The aliases of the cycle that an alias is part of."""
+        return ir.cycles(self._aliases)
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, Sequence[str]]:
         references = self.schema.references.items()
-        return ir.cycles({name: used for name, used in references if name not in self.bases})
+        return {name: used for name, used in references if name not in self.bases}
 
     # -- models ------------------------------------------------------------------------------------------
 

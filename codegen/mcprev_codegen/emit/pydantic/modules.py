@@ -15,7 +15,7 @@ from mcprev_codegen.python import Code, PythonNames, code, docstring, identifier
 
 _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Literal", "TypeAlias", "Union")},
-    {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("TypeAliasType", "deprecated")},
+    {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("Never", "TypeAliasType", "deprecated")},
     {
         code("..._base"): (
             "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "limited", "stated", "wire",

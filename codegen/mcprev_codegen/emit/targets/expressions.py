@@ -80,6 +80,8 @@ class Placeholders:
                 return ir.Ref(f"T{self._numbers[name]}")
             case ir.Prim("number"):  # `1` and `1.0` are numbers both, and remain two values
                 return ir.Union((ir.Prim("integer"), node))
+            case ir.Prim("never"):
+                return ir.Prim("null")
             case ir.Prim("object"):
                 return ir.Obj((), ir.IndexSig("key", ir.Prim("unknown")))
             case ir.Record(held):

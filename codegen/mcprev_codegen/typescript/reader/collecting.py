@@ -49,6 +49,8 @@ class Collector:
         """The modules with a name in quotes."""
         self.globals: list[Module] = []
         """The modules whose names all files see: those without imports and exports, and `declare global`."""
+        self.known_as: dict[str, Module] = {}
+        """The modules that all files see under a name, by `export as namespace`."""
         self._found: dict[tuple[str, str], Module | None] = {}
         self.first = self._module(file.first)
         self.left_out: dict[str, list[tuple[Text, Node]]] = {}
@@ -173,6 +175,7 @@ class Collector:
         kinds = {child.type: child for child in named_children(node)}
         value = node.child_by_field_name("value")
         if [child.type for child in node.children[1:3]] == ["as", "namespace"]:
+            self.known_as.setdefault(node_text(named_children(node)[0]), module)
             return True
         if "export_clause" in kinds:
             return self._export_list(module, kinds["export_clause"], source, namespace, listed)

@@ -14,6 +14,7 @@ from tree_sitter import Node
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import NoDataError, SchemaError
+from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body
 from mcprev_codegen.typescript.reader.collecting import Collector
 from mcprev_codegen.typescript.reader.generics import Arguments, Generics
@@ -24,6 +25,7 @@ from mcprev_codegen.typescript.reader.needed import Needed
 from mcprev_codegen.typescript.reader.text.literals import read_literal
 from mcprev_codegen.typescript.reader.text.source_file import (
     SourceFile,
+    flatten,
     named_children,
     node_text,
     type_parameters,
@@ -33,6 +35,7 @@ from mcprev_codegen.typescript.reader.unsupported import NOT_JSON
 from mcprev_codegen.typescript.reader.values import Values, is_composite, plain_value
 
 _CONSTANTS: Final = ("string", "template_string", "number", "unary_expression", "true", "false")
+_NOT_FOUND: Final = "what is imported from packages that cannot be found"
 
 
 class Declarations:
@@ -131,7 +134,7 @@ class Declarations:
             self._file.fail(
                 node,
                 f"'{name}' is imported from '{source}', which cannot be found; install that package, or correct the name",
-                code="what is imported from packages that cannot be found",
+                code=_NOT_FOUND,
             )
         if self._lookup.is_code(self._scope, name):
             self._file.fail(node, f"'{name}' is a class or function, which describes no data", code="classes")
@@ -154,6 +157,43 @@ class Declarations:
         path = self._file.text.path
         compiled = self._file.text is not self._file.first or path.endswith((".d.ts", ".d.mts", ".d.cts"))
         return "types of the platform" if compiled else ""
+
+    def may_be_absent(self, name: str) -> bool:
+        """Return whether a name is that of an alias with `undefined` among its values."""
+        return not self._strict and name not in self._arguments and self._has_undefined(name, self._scope, 0)
+
+    def _has_undefined(self, name: str, scope: Scope, depth: int) -> bool:
+        statement = self._lookup.find(scope, name)
+        value = None if statement is None else statement.node.child_by_field_name("value")
+        if statement is None or value is None or statement.node.type != "type_alias_declaration":
+            return False
+        inner = Scope(statement.module, statement.namespace)
+        parts = flatten(value, "union_type") if value.type == "union_type" else [value]
+        return any(
+            node_text(part) in ("undefined", "void")
+            or (
+                part.type == "type_identifier"
+                and depth < MAX_DEPTH
+                and self._has_undefined(node_text(part), inner, depth + 1)
+            )
+            for part in parts
+        )
+
+    def imported(self, node: Node, source: str, name: str) -> ir.TypeExpr:
+        """Return the type that another module exports under a name. Raises `SchemaError` if there is none."""
+        module = self._collector.find(source, self._scope.module)
+        statement = self._lookup.exported_as(module, name, constants=False) if module else None
+        if statement is None and self._strict:
+            self._file.unsupported(node, "as a type")
+        if statement is None:
+            self._file.fail(
+                node,
+                f"'{name}' is imported from '{source}', which cannot be found, or does not export it",
+                code=_NOT_FOUND,
+            )
+        if type_parameters(statement.node):
+            return self._use(node, statement, [])
+        return ir.Ref(self._names.of(statement))
 
     def is_function(self, name: str) -> bool:
         """Return whether a name is that of a function's type."""
@@ -341,7 +381,8 @@ class Declarations:
         value = node.child_by_field_name("value")
         assert value is not None
         doc = replace(statement.doc, members=self._file.member_remarks(value, statement.trailing))
-        return ir.Alias(name, self._types.type(value), statement.tags, doc, self._file.span(node))
+        type_ = self._types.type(value) if self._strict else self._types.alias(value)
+        return ir.Alias(name, type_, statement.tags, doc, self._file.span(node))
 
     def _enum(self, statement: Statement, name: str) -> ir.Alias:
         node = statement.node

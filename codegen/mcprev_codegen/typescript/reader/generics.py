@@ -42,6 +42,9 @@ class Generics:
         self._file = file
         self._is_taken = is_taken
         self._instances: dict[str, _Instance] = {}
+        self._reading = 0
+        self._named: dict[tuple[str, tuple[ir.TypeExpr, ...]], str] = {}
+        """The names of the uses."""
         self.made: dict[str, list[ir.Decl]] = {}
         """The declarations that the uses of each generic became."""
 
@@ -66,28 +69,40 @@ class Generics:
         for argument in arguments.values():
             if len(list(islice(ir.walk(argument), MAX_ARGUMENT + 1))) > MAX_ARGUMENT:
                 self._file.fail(node, f"an argument of '{generic}' is too large; declare an alias for it")
-        parts = [self._name_part(node, argument) for argument in arguments.values()]
+        parts = [self._name_part(argument) for argument in arguments.values()]
         name = self._file.short(node, generic + "".join(parts))
         use = generic, tuple(arguments.values())
         if len(self._instances) == MAX_INSTANCES:
             self._file.fail(
                 node, f"more than {MAX_INSTANCES} uses of generics with different arguments are not supported"
             )
-        if self._is_taken(name) or (name in self._instances and self._instances[name].use != use):
-            self._file.fail(node, f"the generated name '{name}' is that of another type; rename one of them")
+        name = self._free(name, use)
         if name not in self._instances:
-            if sum(instance.decl is None for instance in self._instances.values()) == MAX_NESTING:
+            if self._reading == MAX_NESTING:
                 self._file.fail(
                     node, f"'{generic}' refers to itself with ever new arguments; write its types out"
                 )
             instance = self._instances[name] = _Instance(use)
+            self._reading += 1
             try:
                 decl = instance.decl = read(name, arguments)
             finally:
+                self._reading -= 1
                 if instance.decl is None:
                     del self._instances[name]
             self.made.setdefault(generic, []).append(decl)
         return ir.Ref(name)
+
+    def _free(self, name: str, use: tuple[str, tuple[ir.TypeExpr, ...]]) -> str:
+        """Return the name of a use: this one, or else with the next number behind it that is free, from 2 on."""
+        if use in self._named:
+            return self._named[use]
+        found, number = name, 1
+        while self._is_taken(found) or found in self._instances:
+            number += 1
+            found = f"{name}{number}"
+        self._named[use] = found
+        return found
 
     def _arguments(
         self,
@@ -113,7 +128,7 @@ class Generics:
             )
         return arguments
 
-    def _name_part(self, node: Node, argument: ir.TypeExpr) -> str:
+    def _name_part(self, argument: ir.TypeExpr) -> str:
         """Return the part that an argument adds to the name of the declaration for a use of a generic."""
         match argument:
             case ir.Ref(name):
@@ -123,14 +138,20 @@ class Generics:
             case ir.Lit(value):
                 return pascal_case(str(value))
             case ir.Array(item):
-                return f"{self._name_part(node, item)}List"
+                return f"{self._name_part(item)}List"
             case ir.Record(value):
-                return f"{self._name_part(node, value)}Map"
+                return f"{self._name_part(value)}Map"
             case ir.Union(members):
-                return "Or".join(self._name_part(node, member) for member in members)
+                return "Or".join(self._name_part(member) for member in members)
             case ir.Obj((), None):
                 return "Empty"
-            case _:
-                self._file.fail(
-                    node, "the name of the type cannot contain this argument; declare an alias for it"
-                )
+            case ir.Derived(kind, base):
+                return f"{kind}{self._name_part(base)}"
+            case ir.Tuple(items, rest):
+                return f"{''.join(map(self._name_part, items))}{'Rest' if rest else 'Tuple'}"
+            case ir.Intersection(members):
+                return "And".join(map(self._name_part, members))
+            case ir.ConstRef(name):
+                return pascal_case(name)
+            case ir.Obj() | ir.Template():
+                return type(argument).__name__.replace("Obj", "Object")

@@ -140,7 +140,8 @@ class Lookup:
                 found = self._inside(module, "", path, want)
                 if found is not None:
                     return found
-        return None
+        known = self._collector.known_as.get(first) if dot else None
+        return None if known is None else self._exported(known, rest, want)
 
     def _member(self, module: Module, path: str, want: _Wanted) -> Statement | None:
         """Return what is declared at a path of a module, or what its other name there stands for."""

@@ -142,13 +142,18 @@ class Needed:
             )
 
     def _ordered(self, own: Sequence[str]) -> tuple[ir.Decl, ...]:
-        place: dict[str, tuple[int, int]] = {}
-        for name in own:
-            place[name] = self._names.taken[name].node.start_byte, 0
+        files: dict[str, int] = {self._file.first.path: 0}
+        place: dict[str, tuple[int, int, int]] = {}
+        for name in [*own, *self._read]:
+            if name in self._names.taken:
+                statement = self._names.taken[name]
+                number = files.setdefault(statement.text.path, len(files))
+                place[name] = number, statement.node.start_byte, 0
         for generic, decls in self._generics.made.items():
-            if generic in place:
-                place |= {decl.name: (place[generic][0], n) for n, decl in enumerate(decls)}
-        last = 1 + max((start for start, _ in place.values()), default=0), 0
+            statement = self._names.taken[generic]
+            number = files.setdefault(statement.text.path, len(files))
+            place |= {decl.name: (number, statement.node.start_byte, n) for n, decl in enumerate(decls)}
+        last = len(files), 0, 0
         return tuple(sorted(self._read.values(), key=lambda decl: place.get(decl.name, last)))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final, NoReturn
 
@@ -161,6 +161,26 @@ class Operators:
         self._file.count(node, len(found))
         return found
 
+    def index(self, node: Node, type_: ir.TypeExpr) -> ir.IndexSig | None:
+        """Return the index signature of an object type, an inherited one included; None if it has none."""
+        pending, opened = [type_], set[ir.Ref]()
+        while pending:
+            match pending.pop():
+                case ir.Obj(_, index) if index is not None:
+                    return index
+                case ir.Record(value):
+                    return ir.IndexSig("key", value)
+                case ir.Ref() as reference if reference not in opened:
+                    opened.add(reference)
+                    decl = self._scope.opened(node, reference)
+                    if isinstance(decl, ir.Interface):
+                        pending += [*decl.bases, ir.Obj((), decl.index)]
+                    elif decl is not None:
+                        pending.append(decl.type)
+                case _:
+                    pass
+        return None
+
     def _no_index(self, node: Node, index: ir.IndexSig | None) -> None:
         if index is not None:
             self._file.fail(
@@ -198,6 +218,9 @@ class Operators:
         if node_text(key) == "number":
             items = [part for type_ in types for part in self._items(of, type_)]
             return self.written_out(node, ir.union_of(dict.fromkeys(items)))
+        indices = [self.index(of, type_) for type_ in types]
+        if all(indices) and self.keys(key, self._read(key)) is None:
+            return ir.union_of(dict.fromkeys(index.value for index in indices if index))
         keys = self._named(key)
         fields = [self._member(node, type_, name) for type_ in types for name in keys]
         found = [self.written_out(node, field.type) for field in fields]
@@ -232,10 +255,13 @@ class Operators:
         if renamed:
             self._file.unsupported(clause, "with renamed members")
         modifier = annotation.children[0].type.removesuffix(":")
+        if source.type == "index_type_query":
+            (of,) = named_children(source)
+            if self.index(of, self._read(of)) is not None:
+                return self._mapped_index(parameter, annotation, read_member)
         given = self._mapped_members(source)
         if given is None:
-            with self._scope.bound({node_text(parameter): ir.Prim("string")}):
-                return ir.Record(read_member(annotation)[0])
+            return self._mapped_index(parameter, annotation, read_member)
         fields: list[ir.Field] = []
         for name, was_optional in given.items():
             with self._scope.bound({node_text(parameter): ir.Lit(name)}):
@@ -245,6 +271,12 @@ class Operators:
             undefined = absent and not (optional or was_optional)
             fields.append(ir.Field(name, type_, optional or undefined, undefined=undefined))
         return ir.Obj(tuple(fields))
+
+    def _mapped_index(
+        self, parameter: Node, annotation: Node, read_member: Callable[[Node], tuple[ir.TypeExpr, bool]]
+    ) -> ir.TypeExpr:
+        with self._scope.bound({node_text(parameter): ir.Prim("string")}):
+            return ir.Record(read_member(annotation)[0])
 
     def _mapped_members(self, source: Node) -> dict[str, bool] | None:
         """Return the names of mapped members, and whether each has `?` in the type that `keyof` names them of."""
@@ -269,12 +301,17 @@ class Operators:
                 value, absent = self._read_member(args[1])
                 if keys is not None:
                     return ir.Obj(tuple(ir.Field(key, value, absent, undefined=absent) for key in keys))
-                return ir.Obj((), ir.IndexSig("key", value, absent)) if absent else ir.Record(value)
+                closed = value == ir.NEVER
+                return (
+                    ir.Obj((), ir.IndexSig("key", value, absent))
+                    if absent and not closed
+                    else ir.Record(value)
+                )
             case _, count if count == _OBJECT_UTILITIES.get(name):
                 keys = self._named(args[1], literally=True) if count == 2 else ()
                 return self._derived(node, name, self._read(args[0]), keys)
             case "NonNullable", 1:
-                return self._non_nullable(node, self._read(args[0]))
+                return self._non_nullable(node, self._read_member(args[0])[0])
             case ("Exclude" | "Extract"), 2:
                 return self._filtered(node, args, keep=name == "Extract")
             case _, 1 if name in _CHANGED_STRINGS:
@@ -286,6 +323,7 @@ class Operators:
                 self._file.fail(
                     node,
                     f"the generic type '{name}' is not supported; supported are {_KNOWN}, and those declared in this file",
+                    code="other generic types",
                 )
 
     def _derived(self, node: Node, kind: str, base: ir.TypeExpr, keys: tuple[str, ...]) -> ir.TypeExpr:
@@ -317,6 +355,8 @@ class Operators:
     def _filtered(self, node: Node, args: Sequence[Node], *, keep: bool) -> ir.TypeExpr:
         """Return the members of a union of plain values that another one has, or that it has not."""
         types, of = ([*self.alternatives(arg, self._read(arg))] for arg in args)
+        if any(isinstance(part, ir.Ref | ir.Obj) for part in types):
+            return self._filtered_objects(node, types, of, keep=keep)
         for arg, parts in zip(args, (types, of), strict=True):
             for part in parts:
                 if not isinstance(part, ir.Lit) and part not in _PLAIN:
@@ -331,6 +371,72 @@ class Operators:
         if not kept:
             self._file.fail(node, "this type has no values")
         return ir.union_of(dict.fromkeys(kept))
+
+    def _filtered_objects(
+        self, node: Node, types: Sequence[ir.TypeExpr], of: Sequence[ir.TypeExpr], *, keep: bool
+    ) -> ir.TypeExpr:
+        """Return the members of a union of objects that extend another type, or those that do not."""
+        kept = [one for one in types if any(self._extends(node, one, other) for other in of) == keep]
+        if not kept:
+            self._file.fail(node, "this type has no values")
+        return ir.union_of(dict.fromkeys(kept))
+
+    def _extends(self, node: Node, type_: ir.TypeExpr, other: ir.TypeExpr) -> bool:
+        """Return whether a type extends another one. Raises `SchemaError` if it cannot be told."""
+        if type_ == other or self._inherits(node, type_, other, 0):
+            return True
+        objects = (ir.Ref, ir.Obj, ir.Derived)
+        if not isinstance(type_, objects) or not isinstance(other, objects):
+            if isinstance(type_, objects) != isinstance(other, objects):
+                return False
+            return any(kind == _identity(other) for kind in _kinds(type_))
+        if self.index(node, type_) or self.index(node, other):
+            self._file.fail(
+                node, "whether one of these types extends another cannot be told; write the union out"
+            )
+        mine, theirs = self.members(node, type_), self.members(node, other)
+        same = True
+        for name, wanted in theirs.items():
+            found = mine.get(name)
+            if found is None or (found.optional and not wanted.optional):
+                if not wanted.optional:
+                    return False
+                continue
+            parts, accepted = (set(self.alternatives(node, f.type)) for f in (found, wanted))
+            if all(isinstance(part, ir.Lit) for part in parts | accepted) and not parts <= accepted:
+                return False
+            same = same and all(self._is_within(node, part, accepted) for part in parts)
+        if not same:
+            self._file.fail(
+                node, "whether one of these types extends another cannot be told; write the union out"
+            )
+        return True
+
+    def _is_within(self, node: Node, part: ir.TypeExpr, accepted: Collection[ir.TypeExpr]) -> bool:
+        """Return whether all values of a type are known to be some of others."""
+        if any(one in ir.ANYTHING or self._inherits(node, part, one, 0) for one in accepted):
+            return True
+        if isinstance(part, ir.Array):
+            items = [
+                one
+                for other in accepted
+                if isinstance(other, ir.Array)
+                for one in self.alternatives(node, other.item)
+            ]
+            return all(
+                any(self._inherits(node, one, item, 0) for item in items)
+                for one in self.alternatives(node, part.item)
+            )
+        return any(kind in accepted for kind in _kinds(part))
+
+    def _inherits(self, node: Node, type_: ir.TypeExpr, other: ir.TypeExpr, depth: int) -> bool:
+        if type_ == other:
+            return True
+        if not isinstance(type_, ir.Ref) or depth == MAX_DEPTH:
+            return False
+        decl = self._scope.opened(node, type_)
+        bases = decl.bases if isinstance(decl, ir.Interface) else ()
+        return any(self._inherits(node, base, other, depth + 1) for base in bases)
 
     def _text(self, node: Node, type_: ir.TypeExpr) -> str:
         if isinstance(type_, ir.Lit) and isinstance(type_.value, str) and type_.value[:1] <= "\uffff":

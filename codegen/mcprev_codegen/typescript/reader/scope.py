@@ -26,6 +26,14 @@ class TypeScope(Protocol):
         """Return the value of a constant, or of a member of an enum; None for one of several values."""
         ...
 
+    def may_be_absent(self, name: str) -> bool:
+        """Return whether a name is that of an alias with `undefined` among its values."""
+        ...
+
+    def imported(self, node: Node, source: str, name: str) -> ir.TypeExpr:
+        """Return the type that another module exports under a name. Raises `SchemaError` if there is none."""
+        ...
+
     def is_function(self, name: str) -> bool:
         """Return whether a name is that of a function's type."""
         ...

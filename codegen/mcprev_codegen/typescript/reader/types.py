@@ -31,8 +31,14 @@ from mcprev_codegen.typescript.reader.tuples import Items
 from mcprev_codegen.typescript.reader.unsupported import CODE, NOT_JSON, PLAIN_DATA
 
 _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})
+_NO_DATA: Final = {
+    "symbol": "symbols", "unique symbol": "symbols", "void": "what has no value", "never": "what has no value",
+    "bigint": "values of bigint",
+}  # fmt: skip
+"""What has no values in JSON, in the plural, by its keyword."""
 _ANY_VALUE: Final = ir.Obj()
 """`{}`, which beside a primitive type means any value of it: editors offer the literals beside `string & {}`."""
+_KEYS: Final = (ir.Prim("string"), ir.Prim("number"))
 _WITH_NULL: Final = ir.ANYTHING | {ir.Prim("null")}
 """The types of which `{}` leaves values out."""
 
@@ -61,6 +67,7 @@ class TypeReader:
             "union_type": self._union,
             "intersection_type": self._intersection,
             "array_type": lambda node: ir.Array(self.type(named_children(node)[0])),
+            "member_expression": self._import_type,
             "parenthesized_type": lambda node: self._nested(named_children(node)[0], absent=self._absent),
             "readonly_type": lambda node: self.type(named_children(node)[0]),
             "object_type": self._object,
@@ -96,12 +103,24 @@ class TypeReader:
         (inner,) = named_children(node)
         return self._member_type(inner)
 
+    def alias(self, node: Node) -> ir.TypeExpr:
+        """Return the type of an alias, without `undefined`, which makes members of it optional."""
+        inner = node
+        while inner.type == "parenthesized_type":
+            (inner,) = named_children(inner)
+        if inner.type in ("function_type", "constructor_type"):
+            return self.type(node)
+        type_, _ = self._member_type(node)
+        if type_ == ir.NEVER:
+            self._file.fail(node, "this type has no value in JSON; leave it out", code="what has no value")
+        return type_
+
     def _member_type(self, inner: Node) -> tuple[ir.TypeExpr, bool]:
         type_ = self._nested(inner, absent=True)
         parts = type_.members if isinstance(type_, ir.Union) else (type_,)
         kept = [part for part in parts if part != UNDEFINED]
         if not kept:
-            self._file.fail(inner, "a member that is always absent is not supported; leave it out")
+            return ir.NEVER, True
         return (type_, False) if len(kept) == len(parts) else (ir.union_of(kept), True)
 
     def _nested(self, node: Node, *, absent: bool) -> ir.TypeExpr:
@@ -124,7 +143,19 @@ class TypeReader:
         if self._absent and self._leave_out is not None and self._scope.is_function(name):
             self._leave_out(node, "functions")
             return UNDEFINED
-        return self._scope.reference(node, name)
+        found = self._scope.reference(node, name)
+        return ir.union_of((found, UNDEFINED)) if self._absent and self._scope.may_be_absent(name) else found
+
+    def _import_type(self, node: Node) -> ir.TypeExpr:
+        """Return `import("./file").Name`."""
+        inner, names = node, list[str]()
+        while inner.type == "member_expression":
+            inner, name = named_children(inner)
+            names.append(node_text(name))
+        if inner.type != "call_expression" or inner.children[0].type != "import":
+            self._file.unsupported(node, "as a type")
+        source = node_text(named_children(inner)[-1])[2:-2]
+        return self._scope.imported(node, source, ".".join(reversed(names)))
 
     def _function(self, node: Node) -> ir.TypeExpr:
         """Return the value that JSON has for a function: none, so that a member is absent."""
@@ -136,11 +167,11 @@ class TypeReader:
     # -- kinds of types ------------------------------------------------------------------------------
 
     def _predefined(self, node: Node) -> ir.Prim:
-        if node_text(node) == "void" and self._absent:
+        if node_text(node) in ("void", "never") and self._absent:
             return UNDEFINED
         if node_text(node) not in _PRIMITIVES:
             instead = NOT_JSON.get(node_text(node), PLAIN_DATA)
-            code = "symbols" if "symbol" in node_text(node) else ""
+            code = _NO_DATA.get(node_text(node), "")
             self._file.fail(
                 node, f"the type '{node_text(node)}' has no equivalent in JSON; {instead}", code=code
             )
@@ -150,6 +181,8 @@ class TypeReader:
         (value,) = named_children(node)
         if value.type == "undefined" and self._absent:
             return UNDEFINED
+        if value.type == "undefined" and self._leave_out is not None:
+            self._file.fail(node, "undefined has no value in JSON; leave it out", code="what has no value")
         return ir.Prim("null") if value.type == "null" else ir.Lit(read_literal(self._file, value))
 
     def _union(self, node: Node) -> ir.TypeExpr:
@@ -221,12 +254,12 @@ class TypeReader:
         own: set[str] = set()
         for child, above, trailing in self._file.siblings(body):
             if child.type == "index_signature":
-                if index is not None:
-                    self._file.fail(
-                        child,
-                        "a second index signature in one type is not supported; write one of a union",
-                    )
-                index = self._index(child)
+                found = self._index(child)
+                if found is None:
+                    continue
+                if index is not None and found.value != index.value:
+                    found = replace(found, value=ir.union_of(dict.fromkeys((index.value, found.value))))
+                index = found
             elif child.type == "property_signature":
                 member = self._property(child, above, trailing)
                 if member is None:
@@ -262,6 +295,12 @@ class TypeReader:
                     (inner,) = named_children(child)
                     if self._is_function(inner):
                         return None
+                    if node_text(inner) == "never" and not optional:
+                        self._file.fail(
+                            inner,
+                            "no value has a member of the type 'never'; write `?` behind its name if it must be absent",
+                            code="what has no value",
+                        )
                     type_, absent = self.member_annotation(child)
                 case _:
                     self._file.unsupported(child, "on a member")
@@ -310,16 +349,20 @@ class TypeReader:
             self._file.fail(node, "this number is not supported as a name; write it in quotes")
         return text
 
-    def _index(self, node: Node) -> ir.IndexSig:
+    def _index(self, node: Node) -> ir.IndexSig | None:
         named = named_children(node)
         kinds = [child.type for child in named]
+        if self._leave_out is not None and "symbol" in map(node_text, named[1:2]):
+            self._leave_out(node, "symbols")
+            return None
         if kinds[:1] != ["identifier"] or kinds[2:] != ["type_annotation"]:
             mapped = kinds[0] == "mapped_type_clause"
             self._file.unsupported(named[0], "beside other members" if mapped else "as an index signature")
         key, key_type, annotation = named
-        if self.type(key_type) != ir.Prim("string"):
+        kinds_of_keys = [*self._operators.alternatives(key_type, self.type(key_type))]
+        if not all(kind in _KEYS or isinstance(kind, ir.Template) for kind in kinds_of_keys):
             self._file.fail(
                 key_type,
-                "only string keys are supported in an index signature; write string, or name the members",
+                "only string, number and template keys are supported in an index signature; write string, or name the members",
             )
         return ir.IndexSig(node_text(key), *self.member_annotation(annotation))
