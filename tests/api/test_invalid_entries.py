@@ -246,6 +246,32 @@ def test_a_bridge_of_one_server_that_converts_passes_the_valid_ones_on(
     run(main())
 
 
+@req("SEAM-10", "PAGE-1", "SEAM-5")
+@each_list
+def test_a_bridge_of_one_server_that_converts_nothing_leaves_them_out_too(
+    row: Revision, method: str, odd: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the valid ones have that no schema knows is kept. The client judges what it gets."""
+    if method not in row.methods:
+        return
+    page = page_of(method, odd)
+    page[LISTS[method].member][0]["com.example/more"] = {"x": 2**70}
+
+    async def main() -> None:
+        client = Downstream(row)
+        bridge = bridge_to(Servers(lambda: Upstream(row, {}, {method: page})), row)
+        async with bridged(bridge, client):
+            for _ in range(2):
+                found = (await client.ask(method)).result[LISTS[method].member]
+                assert found[0]["com.example/more"] == {"x": 2**70}
+                assert [found[0][LISTS[method].key], found[-1][LISTS[method].key]] == wanted(method)
+                assert len(found) <= len(LATELY[method]) + 2
+
+    with caplog.at_level(logging.WARNING, "mcprev.bridge"):
+        run(main())
+    assert len([each for each in caplog.records if "left out" in each.getMessage()]) == 1
+
+
 # -- dev ---------------------------------------------------------------------------------------------------------
 
 

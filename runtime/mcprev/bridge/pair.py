@@ -1,6 +1,6 @@
 """Converts payloads between the revision of a client and that of a server, in both directions (CONV-*, SEAM-10).
 
-A pair of one revision changes nothing. Any other pair converts by the ladder's steps between the two, validates the
+A pair of one revision changes nothing, but leaves out entries of lists that are not valid. Any other pair converts by the ladder's steps between the two, validates the
 outcome, and refuses methods that one of the two does not have.
 """
 
@@ -13,12 +13,12 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Final, TypeAlias, cast, get_args
 
-from mcprev.convert import ConversionContext, PayloadKind, converter
+from mcprev.convert import ConversionContext, PayloadKind, convert, converter
 from mcprev.convert.ladder import failure
 from mcprev.convert.rules import OBJECT, JsonObject, NotRepresentable, new_id, without
 from mcprev.core.lists import LISTS
 from mcprev.core.valid_entries import InvalidEntries, valid_page
-from mcprev.errors import INTERNAL_ERROR, Json
+from mcprev.errors import INTERNAL_ERROR, ConversionError, Json, RemoteProtocolError
 from mcprev.protocol import mrtr, tasks
 from mcprev.revisions import Revision
 
@@ -84,7 +84,7 @@ class Pair:
         self.client = client
         self.server = server
         self.same: bool = client.name == server.name
-        """Whether payloads pass unchanged."""
+        """Whether payloads pass unchanged, but for entries of lists that are not valid."""
         self._policy = policy
         self._invalid = InvalidEntries(logger)
 
@@ -113,11 +113,27 @@ class Pair:
 
     def to_client(self, value: Json, method: str, kind: PayloadKind) -> Json:
         """Return a payload of the server at the client's revision. Raises `ConversionError`."""
+        if kind is PayloadKind.RESULT and method in LISTS and not self._policy.strict:
+            return self._valid_to_client(value, method) if self.same else self._list_to_client(value, method)
         if self.same:
             return value
-        if kind is PayloadKind.RESULT and method in LISTS and not self._policy.strict:
-            return self._list_to_client(value, method)
         return self._convert(value, method, kind, self.server, self.client, None)
+
+    def _valid_to_client(self, value: Json, method: str) -> Json:
+        """Return a page of a list without the entries that are not valid, which are reported; what cannot be judged stays."""
+
+        def judge(page: JsonObject) -> JsonObject:
+            convert(page, method, PayloadKind.RESULT, from_=self.server, to=self.client)
+            return page
+
+        if not isinstance(value, OBJECT):
+            return value
+        try:
+            found, invalid = valid_page(method, value, judge)
+        except (ConversionError, RemoteProtocolError):
+            return value
+        self._invalid.add(invalid)
+        return found
 
     def _list_to_client(self, value: Json, method: str) -> Json:
         """Return a page of a list for the client; entries that are not valid are left out and reported."""
