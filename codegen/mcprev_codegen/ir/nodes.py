@@ -249,13 +249,17 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A `type NAME = ...`, or an enum as the union of its values."""
+    """A `type NAME = ...`, or an enum as the union of its values; or a type parameter, as the type that it is by default."""
 
     name: str
     type: TypeExpr
     tags: Tags = NO_TAGS
     doc: Doc = NO_DOC
     span: Span = field(default=Span(0, 0), compare=False)
+    parameter: bool = field(default=False, compare=False)
+    """Whether it is a type parameter of an exported generic."""
+    bound: TypeExpr | None = field(default=None, compare=False)
+    """What the arguments of a type parameter extend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,9 @@ class _Hoister:
                 return replace(
                     decl, fields=self._fields(decl.fields, decl), index=self._index(decl.index, decl)
                 )
+            case ir.Alias(parameter=True, bound=bound):
+                type_ = self._type(decl.type, f"{decl.name}Default", decl)
+                return replace(decl, type=type_, bound=None if bound is None or _is_inline(bound) else bound)
             case ir.Alias(type=(ir.Obj((_, *_)) | ir.Intersection() | ir.Derived()) as type_):
                 return self._interface(type_, decl.name, decl)
             case ir.Alias():

@@ -36,6 +36,8 @@ class ModelClass:
     deprecated: bool
     bases: tuple[str, ...]
     members: tuple[ModelMember, ...]
+    parameters: tuple[str, ...]
+    """Its type parameters."""
     further: ir.TypeExpr | None = None
     """The type of the members without a name of their own, if it is another one than in the bases."""
 
@@ -78,13 +80,23 @@ class ModelAlias:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelParameter:
+    """A type parameter, which becomes a type variable."""
+
+    name: str
+    doc: str
+    default: ir.TypeExpr
+    bound: ir.TypeExpr | None
+
+
+@dataclass(frozen=True, slots=True)
 class ModelModule:
     """One module of models."""
 
     title: str
     """The section of the schema."""
     module: str
-    models: tuple[ModelClass | ModelAlias, ...]
+    models: tuple[ModelClass | ModelAlias | ModelParameter, ...]
     """A model stands below those that it needs at definition."""
     loaded: Mapping[str, str]
     """The types of other modules that are there when this one is executed, each with its module."""
@@ -99,3 +111,5 @@ class ModelPlan:
     """The revision's schema, with a name for each type that has a model."""
     modules: tuple[ModelModule, ...]
     """In source order."""
+    parameters: Mapping[str, tuple[str, ...]]
+    """The type parameters of each type that has any."""

@@ -31,16 +31,23 @@ def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str
     `later` are the revisions after it, whose sections it has if it has none, and `docs` the docstrings of its types.
     """
     planner = ModelPlanner(revision, docs, categories(revision, later))
-    return plan.ModelPlan(revision, planner.schema, tuple(map(planner.module, planner.sections)))
+    return plan.ModelPlan(
+        revision, planner.schema, tuple(map(planner.module, planner.sections)), planner.parameters
+    )
 
 
 def model_schema(revision: Revision) -> Schema:
-    """Return a revision's schema with an alias for each open union that is the type of a member."""
+    """Return a revision's schema with an alias for each open union that is the type of a member.
+
+    A type parameter stands for any value there.
+    """
     decls: list[ir.Decl] = []
     for decl in revision.schema.module.decls:
         if isinstance(decl, ir.Interface):
             fields = tuple(_with_named_union(revision, decl, f, decls) for f in decl.fields)
             decls.append(replace(decl, fields=fields))
+        elif isinstance(decl, ir.Alias) and decl.parameter:
+            decls.append(replace(decl, type=_ANYTHING))
         elif (
             isinstance(decl, ir.Alias)
             and isinstance(decl.type, ir.Array)
@@ -103,6 +110,21 @@ class ModelPlanner:
         ]
         return {name: self._bases(name, {f.name: f for f in schema.flat(name).fields}) for name in names}
 
+    @cached_property
+    def parameters(self) -> Mapping[str, tuple[str, ...]]:
+        """The type parameters of each type that refers to any, directly or through others."""
+        types = self.schema.types.items()
+        stated = [name for name, decl in types if isinstance(decl, ir.Alias) and decl.parameter]
+        users: dict[str, list[str]] = {}
+        for name, used in self.schema.references.items() if stated else ():
+            for other in used:
+                users.setdefault(other, []).append(name)
+        found: dict[str, list[str]] = {}
+        for parameter in stated:
+            for name in ir.reachable(users.get(parameter, ()), lambda one: users.get(one, ())):
+                found.setdefault(name, []).append(parameter)
+        return {name: tuple(used) for name, used in found.items()}
+
     def _bases(self, name: str, declared: Mapping[str, FlatField]) -> tuple[str, ...]:
         """Return the nearest ancestors whose members the class does not redeclare, without redundant ones."""
         schema = self.schema
@@ -120,7 +142,10 @@ class ModelPlanner:
                 followed = schema.follow(base)
                 if not isinstance(followed, ir.Ref) or schema.is_map(followed):
                     continue
-                if all(_same(declared.get(f.name), f) for f in schema.flat(followed.name).fields):
+                parametric = followed.name in self.parameters  # its members are copied
+                if not parametric and all(
+                    _same(declared.get(f.name), f) for f in schema.flat(followed.name).fields
+                ):
                     found.setdefault(followed.name)
                 else:
                     visit(followed.name)
@@ -149,7 +174,7 @@ class ModelPlanner:
     def needs(self, name: str) -> Collection[str]:
         """Return the types that a class or alias needs at definition: bases, or the parts of the alias."""
         if name in self.bases:
-            return self.bases[name]
+            return (*self.bases[name], *self.parameters.get(name, ()))
         if self._starts_cycle(name):
             inline = self._cycles[name]
             found = [r for other in inline for r in ir.references(self.schema.types[other])]
@@ -158,7 +183,10 @@ class ModelPlanner:
             return tuple(
                 dict.fromkeys(type_ for type_, _ in self._open_union(name).tags)
             )  # behind the aliases in it
-        return tuple(dict.fromkeys(ir.references(self.schema.types[name])))
+        decl = self.schema.types[name]
+        if isinstance(decl, ir.Alias) and decl.parameter:
+            decl = self.revision.schema.types[name]
+        return tuple(dict.fromkeys(ir.references(decl)))
 
     def _starts_cycle(self, name: str) -> bool:
         """Return whether an alias opens a cycle of aliases; it is written as an alias that refers to itself.
@@ -190,13 +218,19 @@ class ModelPlanner:
         needed.discard(section)
         homes = sorted(needed, key=lambda home: home.module)
         loaded = {name: home.module for home in homes for name in home.types}
-        models = tuple(self._class(n) if n in self.bases else self._alias(n) for n in section.types)
+        models = tuple(map(self._model, section.types))
         return plan.ModelModule(section.title, section.module, models, loaded)
 
     @cached_property
     def _home(self) -> Mapping[str, Section]:
         """The module of each type."""
         return {name: section for section in self.sections for name in section.types}
+
+    def _model(self, name: str) -> plan.ModelClass | plan.ModelAlias | plan.ModelParameter:
+        decl = self.revision.schema.types.get(name)
+        if isinstance(decl, ir.Alias) and decl.parameter:
+            return plan.ModelParameter(name, self.docs.get(name, ""), decl.type, decl.bound)
+        return self._class(name) if name in self.bases else self._alias(name)
 
     def _class(self, name: str) -> plan.ModelClass:
         inherited = {f.name for base in self.bases[name] for f in self.schema.flat(base).fields}
@@ -205,8 +239,9 @@ class ModelPlanner:
         )
         deprecated = self.schema.types[name].tags.deprecated
         return plan.ModelClass(
-            name, self.docs.get(name, ""), deprecated, self.bases[name], members, self._further(name)
-        )
+            name, self.docs.get(name, ""), deprecated, self.bases[name], members,
+            self.parameters.get(name, ()), self._further(name),
+        )  # fmt: skip
 
     def _further(self, name: str) -> ir.TypeExpr | None:
         """Return the type of an index signature beside members, unless the class has it from its bases."""

@@ -7,7 +7,7 @@ pydantic resolves the quoted annotation when the model is first used, which impo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
@@ -107,6 +107,8 @@ class Annotations:
     """The types that the module can refer to by name."""
     inline: Collection[str] = ()
     """Aliases that are expanded instead of named."""
+    parameters: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """The type parameters of each type that has any."""
     whole: bool = True
     """Whether members of the type number are integers, as upstream's schema.json has it; only in revisions of MCP."""
 
@@ -171,11 +173,8 @@ class Annotations:
                     yield from self._alternatives(decl.type)
                 else:
                     yield self._map(decl.index)
-            case ir.Ref(type_name) if type_name in self.known:
-                yield named(self.names.class_name(type_name))
             case ir.Ref(type_name):
-                text = code("{}.{}", identifier(self.package), identifier(self.names.class_name(type_name)))
-                yield Annotation(text, frozenset({self.package}), quoted=True)
+                yield self._named(type_name)
             case ir.Array(item):
                 yield _generic("list", self.annotation(item))
             case ir.Tuple(items, rest):
@@ -192,6 +191,15 @@ class Annotations:
                 yield from self._alternatives(type_)
             case ir.Lit() | ir.ConstRef():
                 raise AssertionError("the literals of a union are printed together")
+
+    def _named(self, name: str) -> Annotation:
+        """Return a named type, with its type parameters."""
+        used = (name, *self.parameters.get(name, ()))
+        known = all(one in self.known for one in used)
+        names = [identifier(self.names.class_name(one)) for one in used]
+        texts = names if known else [code("{}.{}", identifier(self.package), one) for one in names]
+        text = code("{}[{}]", texts[0], joined(", ", texts[1:])) if len(used) > 1 else texts[0]
+        return Annotation(text, frozenset(map(str, names)) if known else frozenset({self.package}), not known)
 
     def _map(self, index: ir.IndexSig | None) -> Annotation:
         return _generic("dict", _STR, self.annotation(index.value) if index else _ANY)

@@ -7,15 +7,25 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, LiteralString
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.models.plan import ModelAlias, ModelClass, ModelModule, ModelPlan, OpenUnion
+from mcprev_codegen.emit.models.plan import (
+    ModelAlias,
+    ModelClass,
+    ModelModule,
+    ModelParameter,
+    ModelPlan,
+    OpenUnion,
+)
 from mcprev_codegen.emit.pydantic.annotations import Annotation, Annotations
 from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes, discriminator
 from mcprev_codegen.emit.rendering import GeneratedFile
 from mcprev_codegen.python import Code, PythonNames, code, docstring, identifier, module_name
 
 _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
-    {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Literal", "TypeAlias", "Union")},
-    {code("pydantic"): ("Field", "Tag"), code("typing_extensions"): ("Never", "TypeAliasType", "deprecated")},
+    {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Generic", "Literal", "TypeAlias", "Union")},
+    {
+        code("pydantic"): ("Field", "Tag"),
+        code("typing_extensions"): ("Never", "TypeAliasType", "TypeVar", "deprecated"),
+    },
     {
         code("..._base"): (
             "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "limited", "stated", "wire",
@@ -39,13 +49,17 @@ class PydanticClass:
     """The message of its deprecation."""
     bases: Sequence[Code]
     attributes: Sequence[Attribute]
-    further: Annotation | None
+    parameters: Sequence[str] = ()
+    """The names of its type variables."""
+    further: Annotation | None = None
     """The type of what is kept beside its attributes, by name."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names that it refers to."""
-        own = {*self.bases, *(["deprecated"] if self.deprecated else [])}
+        own = {*self.bases, *self.parameters, *(["deprecated"] if self.deprecated else [])}
+        if self.parameters:
+            own.add("Generic")
         if self.further:
             own |= {"TYPE_CHECKING", *self.further.names}
         return frozenset(own).union(*(one.names for one in self.attributes))
@@ -64,12 +78,16 @@ class PydanticAlias:
     """The attribute whose strings distinguish the members of a union."""
     open: OpenUnion | None
     """Its types are class names."""
+    parameters: Sequence[str] = ()
+    """The names of its type variables."""
     exact: tuple[str, Sequence[tuple[Annotation, ir.Literal]]] | None = None
     """The member whose tags, not only strings, distinguish the members of a union, and those with a tag each."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names that it refers to."""
+        if self.parameters:
+            return self.annotation.names | {"TypeAlias", "TYPE_CHECKING", "TypeAliasType", *self.parameters}
         if self.exact and not self.recursive:
             used = (annotation.names for annotation, _ in self.exact[1])
             return frozenset({"TypeAlias", "Annotated", "Tag", "exact_union"}).union(*used)
@@ -92,13 +110,29 @@ class PydanticAlias:
 
 
 @dataclass(frozen=True, slots=True)
+class PydanticParameter:
+    """A type variable as its template prints it."""
+
+    TEMPLATE: ClassVar[LiteralString] = "parameter.py.jinja2"
+    name: Code
+    doc: str
+    default: Annotation
+    bound: Annotation | None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that it refers to."""
+        return self.default.names | {"TypeVar"} | (self.bound.names if self.bound else frozenset[str]())
+
+
+@dataclass(frozen=True, slots=True)
 class PydanticModule:
     """A module of models as its template prints it."""
 
     doc: Code
     imports: Sequence[Mapping[Code, Sequence[str]]]
     """The imported names by module, in groups."""
-    models: Sequence[PydanticClass | PydanticAlias]
+    models: Sequence[PydanticClass | PydanticAlias | PydanticParameter]
     package: Code | None
     """The package of the revision, if quoted annotations refer to it."""
 
@@ -117,13 +151,16 @@ def model_files(plan: ModelPlan) -> Iterator[GeneratedFile]:
 def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
     package = module_name(plan.revision.name)
     known = {*module.loaded}
-    models: list[PydanticClass | PydanticAlias] = []
+    models: list[PydanticClass | PydanticAlias | PydanticParameter] = []
     for model in module.models:
         annotations = Annotations(
-            plan.schema, plan.revision.names, package, known, whole=plan.revision.of_mcp
-        )
+            plan.schema, plan.revision.names, package, known,
+            parameters=plan.parameters, whole=plan.revision.of_mcp,
+        )  # fmt: skip
         if isinstance(model, ModelClass):
             models.append(_class(model, annotations, plan.revision.name))
+        elif isinstance(model, ModelParameter):
+            models.append(_parameter(model, annotations))
         else:
             models.append(_alias(model, annotations))
         known.add(model.name)
@@ -160,7 +197,17 @@ def _class(model: ModelClass, annotations: Annotations, revision: str) -> Pydant
         f"Deprecated in MCP {revision}." if model.deprecated else None,
         [identifier(class_name(base)) for base in model.bases] or [code("Model")],
         [*attributes(model.members, annotations)],
+        [class_name(one) for one in model.parameters],
         annotations.annotation(ir.Record(model.further)) if model.further else None,
+    )
+
+
+def _parameter(model: ModelParameter, annotations: Annotations) -> PydanticParameter:
+    return PydanticParameter(
+        identifier(annotations.names.class_name(model.name)),
+        model.doc,
+        annotations.annotation(model.default),
+        annotations.annotation(model.bound) if model.bound else None,
     )
 
 
@@ -183,5 +230,6 @@ def _alias(model: ModelAlias, annotations: Annotations) -> PydanticAlias:
         bool(model.cycle),
         discriminator(model.discriminator, annotations) if model.discriminator else None,
         union,
+        [class_name(one) for one in annotations.parameters.get(model.name, ())],
         exact,
     )

@@ -6,7 +6,7 @@ All declarations are found before the first is read, so that they can refer to l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Final, NoReturn
 
@@ -17,7 +17,7 @@ from mcprev_codegen.errors import NoDataError, SchemaError
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body
 from mcprev_codegen.typescript.reader.collecting import Collector
-from mcprev_codegen.typescript.reader.generics import Arguments, Generics
+from mcprev_codegen.typescript.reader.generics import Arguments, Generics, is_exported, is_parametric
 from mcprev_codegen.typescript.reader.lookup import Lookup, Scope
 from mcprev_codegen.typescript.reader.modules import Sources, Statement
 from mcprev_codegen.typescript.reader.naming import Names
@@ -73,7 +73,14 @@ class Declarations:
         self._file.reject_syntax_errors()
         self._collector.collect()
         self._names.give_first()
-        needed = Needed(self._file, self._names, self._declaration_of, self._generics, strict=self._strict)
+        needed = Needed(
+            self._file,
+            self._names,
+            self._declaration_of,
+            self._parametric,
+            self._generics,
+            strict=self._strict,
+        )
         decls = needed.decls(self._roots)
         self._tell(needed)
         return ir.Module(decls, tuple(dict.fromkeys(self._file.warnings)), self._collector.lines)
@@ -316,7 +323,62 @@ class Declarations:
             with self._within(statement, arguments):
                 return self._types.type(default)
 
-        return self._generics.use(node, self._names.of(statement), statement.node, given, read, default)
+        name = self._names.of(statement)
+        own = [ir.Ref(f"{name}{node_text(named_children(p)[0])}") for p in type_parameters(statement.node)]
+        if [*given] == own:  # within itself, with its own type parameters
+            return ir.Ref(name)
+        return self._generics.use(node, name, statement.node, given, read, default)
+
+    def _parametric(self, statement: Statement) -> list[ir.Decl]:
+        """Return an exported generic as one declaration, behind an alias for each of its type parameters.
+
+        One whose members depend on what its arguments are is made of the defaults; without these it is left out.
+        """
+        if not is_exported(statement):
+            return []
+        name = self._names.of(statement)
+        parameters = [named_children(one)[0] for one in type_parameters(statement.node)]
+        named: Arguments = {node_text(one): ir.Ref(f"{name}{node_text(one)}") for one in parameters}
+        try:
+            defaults = self._defaults(statement)
+            stand_ins = [
+                replace(default, name=f"{name}{parameter}") for parameter, default in defaults.items()
+            ]
+            if not any(self._names.is_taken(one.name) for one in stand_ins):
+                with suppress(SchemaError):
+                    found = self._read_with(statement, named)
+                    if is_parametric(found, {one.name for one in stand_ins}):
+                        return self._generics.add(name, [*stand_ins, found])
+            concrete = {parameter: default.type for parameter, default in defaults.items()}
+            return self._generics.add(name, [self._read_with(statement, concrete)])
+        except SchemaError:
+            kind = "generics whose members depend on their arguments"
+            self._collector.left_out.setdefault(kind, []).append((statement.text, statement.node))
+            return []
+
+    def _read_with(self, statement: Statement, arguments: Arguments) -> ir.Decl:
+        with self._within(statement, arguments):
+            return self._declaration(statement, self._names.of(statement))
+
+    def _defaults(self, statement: Statement) -> dict[str, ir.Alias]:
+        """Return what each type parameter is without an argument: its default, what it extends, or any value."""
+        found: dict[str, ir.Alias] = {}
+        for parameter in type_parameters(statement.node):
+            name, *others = named_children(parameter)
+            kinds = {one.type: named_children(one)[0] for one in others}
+            known = {one: alias.type for one, alias in found.items()}
+            types: dict[str, ir.TypeExpr] = {}
+            for kind, node in kinds.items():
+                ignored = suppress(SchemaError) if kind == "constraint" else nullcontext()
+                with ignored, self._within(statement, known):
+                    types[kind] = self._types.type(node)
+            bound, default = types.get("constraint"), types.get("default_type")
+            doc = ir.Doc(text=f"The type parameter {node_text(name)} of {statement.own_name}.")
+            found[node_text(name)] = ir.Alias(
+                node_text(name), default or bound or ir.Prim("unknown"), doc=doc,
+                span=self._file.span(statement.node), parameter=True, bound=bound,
+            )  # fmt: skip
+        return found
 
     def _refuse_circle(self, node: Node, name: str) -> NoReturn:
         self._file.fail(node, f"'{name}' is defined in terms of itself here; write the type out")

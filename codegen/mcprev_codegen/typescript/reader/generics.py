@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -12,6 +12,7 @@ from tree_sitter import Node
 from mcprev_codegen import ir
 from mcprev_codegen.ir import pascal_case
 from mcprev_codegen.typescript.bounds import MAX_ARGUMENT, MAX_INSTANCES, MAX_NESTING
+from mcprev_codegen.typescript.reader.modules import Statement
 from mcprev_codegen.typescript.reader.text.source_file import (
     SourceFile,
     named_children,
@@ -31,6 +32,41 @@ class _Instance:
     """None while it is being read."""
 
 
+def is_exported(statement: Statement) -> bool:
+    """Return whether a declaration is exported: by a keyword, by a list, or as all of a file of declarations are."""
+    node: Node | None = statement.node
+    while node is not None:
+        if node.type == "export_statement":
+            return True
+        node = node.parent
+    if statement.text.path.endswith((".d.ts", ".d.mts", ".d.cts")):
+        return True
+    listed = (
+        named_children(specifier)[0]
+        for one in named_children(statement.text.root)
+        if one.type == "export_statement"
+        for clause in named_children(one)
+        if clause.type == "export_clause"
+        for specifier in named_children(clause)
+    )
+    return any(node_text(name) == statement.own_name for name in listed)
+
+
+def is_parametric(decl: ir.Decl, parameters: Collection[str]) -> bool:
+    """Return whether each type parameter stands for values, and is no type that others are made from or extend."""
+    if isinstance(decl, ir.Alias) and isinstance(decl.type, ir.Ref):
+        return False
+    if isinstance(decl, ir.Alias) and decl.name in ir.references(decl):
+        return False
+    for node in ir.walk(decl):
+        bases = node.bases if isinstance(node, ir.Interface) else ()
+        parts = node.members if isinstance(node, ir.Intersection) else ()
+        made_from = (*bases, *parts, *((node.base,) if isinstance(node, ir.Derived) else ()))
+        if any(isinstance(one, ir.Ref) and one.name in parameters for one in made_from):
+            return False
+    return True
+
+
 class Generics:
     """The uses of generics in one file, read at the first use of each."""
 
@@ -47,6 +83,11 @@ class Generics:
         """The names of the uses."""
         self.made: dict[str, list[ir.Decl]] = {}
         """The declarations that the uses of each generic became."""
+
+    def add(self, generic: str, decls: list[ir.Decl]) -> list[ir.Decl]:
+        """Add what a generic is by itself, and return it."""
+        self.made[generic] = [*decls, *self.made.get(generic, [])]
+        return decls
 
     def instance(self, name: str) -> ir.Decl | None:
         """Return the declaration with a name that a use of a generic became; None if it is not finished."""

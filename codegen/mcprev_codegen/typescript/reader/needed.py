@@ -15,7 +15,7 @@ from mcprev_codegen.errors import InputError, NoDataError, SchemaError
 from mcprev_codegen.typescript.reader.generics import Generics
 from mcprev_codegen.typescript.reader.modules import Statement
 from mcprev_codegen.typescript.reader.naming import Names
-from mcprev_codegen.typescript.reader.text.source_file import SourceFile
+from mcprev_codegen.typescript.reader.text.source_file import SourceFile, type_parameters
 
 _SHOWN: Final = 10
 
@@ -28,6 +28,8 @@ class Needed:
     _names: Names
     _declaration: Callable[[Statement], ir.Decl | None]
     """Returns a declaration; None for one that is none by itself."""
+    _parametric: Callable[[Statement], list[ir.Decl]]
+    """Returns what an exported generic is by itself."""
     _generics: Generics
     strict: bool
     told: list[str] = field(default_factory=list[str])
@@ -95,7 +97,10 @@ class Needed:
                 else [ir.Alias(name, ir.Ref(self._names.of(statement)), doc=other.doc, span=other.span)]
             )
         if name in self._names.taken:
-            decl = self._declaration(self._names.taken[name])
+            statement = self._names.taken[name]
+            if type_parameters(statement.node):
+                return self._parametric(statement)
+            decl = self._declaration(statement)
         else:
             decl = self._generics.instance(name)
         return [] if decl is None else [decl]
