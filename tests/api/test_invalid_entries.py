@@ -12,6 +12,7 @@ import mcprev
 from api.wire import HandServer, Message, serving
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged
 from bridge.joining import all_tools, ends, joined
+from fuzz.fuzzing import each_once
 from mcprev.core.lists import LISTS
 from mcprev.dev.channels import Channels
 from mcprev.dev.lists import KINDS, Lists
@@ -198,6 +199,7 @@ def test_several_servers_are_listed(method: str, odd: list[Any]) -> None:
 # -- bridges -----------------------------------------------------------------------------------------------------
 
 
+@each_once
 @req("SEAM-10", "PAGE-1")
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 @pytest.mark.parametrize("there", [DEFAULT[0], DEFAULT[-1]], ids=lambda row: row.name)

@@ -17,6 +17,7 @@ from api.test_every_method import CLIENT_CAN, helpful
 from api.wire import serving
 from bridge.hands import Downstream, Servers, bridge_to, bridged
 from bridge.task_hands import capabilities_with_tasks
+from fuzz.fuzzing import each_once
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.several.options import BridgedServer
 from mcprev.cli import main as app
@@ -247,6 +248,7 @@ class Taking(Downstream):
                 waiting.set_result(message)
 
 
+@each_once
 @req("SEAM-10", "ERR-1")
 @pytest.mark.parametrize("there", DEFAULT, ids=lambda row: row.name)
 @pytest.mark.parametrize("several", [False, True], ids=["one server", "several"])
@@ -291,6 +293,7 @@ def test_a_bridge_answers_each_request_whatever_its_server_says(
     assert [each.getMessage() for each in caplog.records if each.exc_info] == []
 
 
+@each_once
 @req("ERR-1")
 @pytest.mark.parametrize(
     "command", [("inspect",), ("call", "t"), ("prompt", "p"), ("read", "a:b")], ids=" ".join

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import mcprev
 from api.wire import HandServer
+from fuzz.fuzzing import each_once
 from mcprev.cli import main as command
 from mcprev.recording.recording import Recording
 from mcprev.revisions import DEFAULT, Revision
@@ -63,6 +64,7 @@ async def talk(target: Any, row: Revision, path: Path) -> None:
         assert (await client.call_tool("ask")).text == "1"
 
 
+@each_once
 @req("BASE-10", "SEC-6")
 @each_row
 @pytest.mark.parametrize("how", ["memory", "http"])

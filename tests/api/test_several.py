@@ -287,6 +287,7 @@ def test_the_options_are_those_of_connect() -> None:
     }
 
 
+@each_once
 @req("SEC-6", everywhere=True)
 @pytest.mark.parametrize("start", ["", '"', "{", "/*", "//"])
 @pytest.mark.parametrize(

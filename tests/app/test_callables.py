@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 import mcprev
-from fuzz.fuzzing import sampled_of
+from fuzz.fuzzing import each_once, sampled_of
 from http_in_process import InProcess
 from mcprev.middleware import Audit, ErrorMapping
 from mcprev.protocol.http_request_class import HttpError
@@ -630,6 +630,7 @@ async def reported(progress: F | None = None, **options: Any) -> None:
         await asyncio.sleep(0.01)
 
 
+@each_once
 @every_form
 @pytest.mark.parametrize("place", [to_log, to_progress, to_changes], ids=lambda place: place.__name__)
 def test_who_listens_is_waited_for_and_may_return_anything(

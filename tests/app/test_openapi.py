@@ -25,6 +25,7 @@ from aiohttp import web
 from hypothesis import given, strategies as st
 
 import mcprev
+from fuzz.fuzzing import each_once
 from linear import Text, assert_linear
 from mcprev.app import openapi, openapi_calls, openapi_document, openapi_secrets
 from mcprev.app.openapi import Select
@@ -929,6 +930,7 @@ SOURCES: Final[Mapping[str, Callable[[str], tuple[str, dict[str, Any], dict[str,
 KINDS: Final = ("text/plain", "application/json", "application/problem+json", "text/html")
 
 
+@each_once
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("status", [200, 401])
 @pytest.mark.parametrize("kind", KINDS)

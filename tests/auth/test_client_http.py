@@ -14,6 +14,7 @@ import pytest
 
 import mcprev
 from auth.world import CALLBACK, OAUTH, PRM, World, basic, form, query, world
+from fuzz.fuzzing import each_once
 from lanes import turns
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.client.connection import GRACE
@@ -1104,6 +1105,7 @@ FAULTS: dict[str, tuple[str, Any, type[mcprev.AuthError], str]] = {
 }
 
 
+@each_once
 @req("AUTH-6")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_an_authorization_server_gets_wrong_is_told(row: Revision, fault: str) -> None:

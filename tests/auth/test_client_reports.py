@@ -10,6 +10,7 @@ import pytest
 
 import mcprev
 from auth.world import CALLBACK, OAUTH, PRM, World, form, query, world
+from fuzz.fuzzing import each_once
 from mcprev.oauth import tokens
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, text
@@ -290,6 +291,7 @@ UNFIT: Final = [
 ]  # fmt: skip
 
 
+@each_once
 @at_each_naming
 @pytest.mark.parametrize("wrong", UNFIT, ids=lambda wrong: wrong.__name__)
 @req("AUTH-6", "AUTH-7", "AUTH-8", "AUTH-12", everywhere=True)
@@ -341,6 +343,7 @@ def test_a_document_that_does_not_fit_leads_to_the_next_of_the_same_server(row: 
 # -- lifetimes ---------------------------------------------------------------------------------------------
 
 
+@each_once
 @at_each
 @pytest.mark.parametrize("expires", [0, "0", 0.5, -1, "", None, "never"], ids=repr)
 @req("AUTH-18", everywhere=True)
@@ -399,6 +402,7 @@ def drop(at: World, error: str, where: str) -> None:
         at.documents[at.issuer + "/authorize"] = page
 
 
+@each_once
 @at_each
 @pytest.mark.parametrize("error", DROPPED)
 @pytest.mark.parametrize(
@@ -434,6 +438,7 @@ def test_a_registration_that_was_dropped_is_made_anew_once(
     run(main())
 
 
+@each_once
 @at_each
 @pytest.mark.parametrize("where", ["the page", "the redirect", "the token endpoint"])
 @req("AUTH-12", everywhere=True)
@@ -490,6 +495,7 @@ def test_a_user_who_denies_is_not_asked_by_another_client(row: Revision) -> None
     run(main())
 
 
+@each_once
 @at_each
 @pytest.mark.parametrize(
     ("said", "reads", "offers"),
@@ -561,6 +567,7 @@ def test_no_other_way_is_tried_for_an_error_about_the_grant(row: Revision) -> No
 # -- a 401 that is about a session -------------------------------------------------------------------------
 
 
+@each_once
 @pytest.mark.parametrize(
     "row", [row for row in DEFAULT if row.handshake and row.auth is not None], ids=lambda row: row.name
 )

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from auth.world import World, world
-from fuzz.fuzzing import sampled_of
+from fuzz.fuzzing import each_once, sampled_of
 from mcprev import DiskTokens
 from mcprev.cli import main
 from mcprev.oauth.store import Registration, TokenKey, Tokens
@@ -102,6 +102,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mcprev" / "tokens"
 
 
+@each_once
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 @pytest.mark.parametrize("name", USES)
 @req("AUTH-2", everywhere=True)

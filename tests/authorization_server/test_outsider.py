@@ -32,6 +32,7 @@ from authorization_server.town import (
     Response,
     Site,
 )
+from fuzz.fuzzing import each_once
 from mcprev.authorization_server import clients
 from requirements import req
 from running import run
@@ -221,6 +222,7 @@ def test_the_consent_page_is_not_shown_in_frames_nor_kept_and_its_cookie_stays_w
 # -- names and addresses that look alike ---------------------------------------------------------------------
 
 
+@each_once
 @req("AUTH-19", "AUTH-20")
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("what", ["client_id", "redirect_uri", "code", "refresh_token"])

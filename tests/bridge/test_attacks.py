@@ -21,6 +21,7 @@ from api.wire import CLIENT_CAPABILITIES, VERSION, Message
 from bridge.hands import Servers, Upstream, bridge_to, question, text
 from bridge.joining import ends, joined
 from bridge.task_hands import TASK_METHODS, capabilities_with_tasks, long_work, marked_tool, offering_tasks
+from fuzz.fuzzing import each_once
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
 from mcprev.revisions import DEFAULT, Revision
@@ -259,6 +260,7 @@ ATTACKS: Final[Mapping[str, Callable[[Attempt], Attempt | Awaitable[Attempt]]]] 
 }
 
 
+@each_once
 @req("SEC-5", "MRTR-4", at=E)
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -155,6 +155,7 @@ def test_a_lifetime_of_a_lying_server_is_bounded(row: Revision) -> None:
     run(main())
 
 
+@each_once
 @req("CACHE-5", everywhere=True)
 @each_method
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)

@@ -12,6 +12,7 @@ from asgi_bridge import Client, Exchange, initialize
 from bridge.hands import Servers, Upstream, bridge_to, capabilities_of, text
 from bridge.joining import ends, joined
 from flooding import ended, two, ways
+from fuzz.fuzzing import each_once
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import DEFAULT, Revision
@@ -74,6 +75,7 @@ def declaring(number: int, row: Revision) -> dict[str, Any]:
     return {**capabilities_of(row), "experimental": {f"x{number}": {}}}
 
 
+@each_once
 @req("SEC-6", "TIME-1")
 @sessions
 @there_
@@ -96,6 +98,7 @@ def test_who_opens_many_sessions_and_uses_none_keeps_nobody_out(
     run(main())
 
 
+@each_once
 @req("SEC-6", "TIME-1")
 @sessions
 @there_
@@ -122,6 +125,7 @@ def test_who_is_served_in_many_sessions_keeps_nobody_out(
     run(main())
 
 
+@each_once
 @req("SEC-6", "TIME-1")
 @stateless
 @there_

@@ -11,6 +11,7 @@ import pytest
 from api.wire import HANDSHAKE, Error, Message
 from bridge.hands import SAMPLE, Downstream, Servers, Upstream, bridge_to, bridged, said, text
 from bridge.task_hands import TASK_METHODS, capabilities_with_tasks, long_work, marked_tool, offering_tasks
+from fuzz.fuzzing import each_once
 from mcprev.bridge.bridge import Bridge
 from mcprev.protocol import tasks
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
@@ -157,6 +158,7 @@ def test_every_result_about_a_task_has_its_type(row: Revision, there: Revision) 
     run(main())
 
 
+@each_once
 @req("SEAM-10", "LOG-2", "ERR-3", everywhere=True)
 @pytest.mark.parametrize("row", HANDSHAKE, ids=name_of)
 @pytest.mark.parametrize("there", DEFAULT, ids=name_of)

@@ -15,6 +15,7 @@ from api.wire import SUBSCRIPTION_ID, Error, HandClient, Message
 from away import SECONDS, URI, Away, Process, Processes, as_process, over_http, soon_quiet
 from bridge.hands import bridged
 from bridge.joining import MODERN, SESSION, each_client
+from fuzz.fuzzing import each_once
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, CHANGES, LISTEN, Changed
@@ -83,6 +84,7 @@ class Listener:
             assert len([each for each in got if each.get("method") == ACKNOWLEDGED]) == 1
 
 
+@each_once
 @req("SEAM-10", "SUB-5", "LIFE-16", at=(SESSION.name, MODERN.name))
 @pytest.mark.parametrize("make", [one, several])
 @pytest.mark.parametrize(("kind", "there", "options"), SERVERS)
@@ -158,6 +160,7 @@ def test_who_only_listens_hears_of_changes_after_the_streams_of_the_server_fell_
     run(main(), limit=2_000, has_both_ends=True)
 
 
+@each_once
 @req("SEAM-10", "SUB-5", at=(SESSION.name, MODERN.name))
 @pytest.mark.parametrize("make", [one, several])
 @pytest.mark.parametrize(("kind", "there", "options"), SERVERS)
@@ -196,6 +199,7 @@ def test_a_request_that_succeeds_brings_all_listeners_back_at_once(
     run(main(), limit=2_000, has_both_ends=True)
 
 
+@each_once
 @req("SEAM-10", "SUB-5", "HTTP-10", everywhere=True)
 @pytest.mark.parametrize("there", [SESSION, MODERN], ids=lambda row: row.name)
 def test_clients_of_every_revision_over_http_hear_of_changes_after_an_outage(

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 import pytest
 
 import mcprev
+from fuzz.fuzzing import each_once
 from lanes import (
     LATEST,
     Sent,
@@ -239,6 +240,7 @@ def test_a_server_that_goes_while_a_large_request_is_sent(said: bytes, end: str)
     run(main())
 
 
+@each_once
 @req("HTTP-5", "HTTPM-2", at=E)
 @pytest.mark.parametrize("size", [60_000, 65_000, 65_536, 70_000, 131_072, 1_000_000, 1_100_000])
 @each_loop
@@ -521,6 +523,7 @@ def leaves_nothing(main: Callable[[], Any]) -> None:
     assert open_descriptors() == before
 
 
+@each_once
 @req("LIFE-16", "HTTP-29", everywhere=True)
 @pytest.mark.parametrize("stage", STAGES)
 @each_loop

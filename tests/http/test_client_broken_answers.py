@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import mcprev
+from fuzz.fuzzing import each_once
 from lanes import (
     Sent,
     body_to,
@@ -97,6 +98,7 @@ async def answered(sent: Sent, form: str, *cuts: int) -> None:
         sent.lane.writer.close()
 
 
+@each_once
 @req("HTTP-7", "HTTPM-4", at=E)
 @each_loop
 @pytest.mark.parametrize("form", FORMS)
@@ -221,6 +223,7 @@ async def failing(client: mcprev.Client, case: str) -> None:
         assert (caught.value.in_flight, caught.value.retry_safe) == (True, False)
 
 
+@each_once
 @req("HTTP-29", "HTTPM-7", "ERR-5", "SEC-6", at=E)
 @pytest.mark.parametrize("case", WRONG)
 @pytest.mark.parametrize("end", ["close", "abort"])
@@ -430,6 +433,7 @@ def test_the_limit_of_an_answer_is_exact(form: str) -> None:
 # -- all at once ---------------------------------------------------------------------------------------------
 
 
+@each_once
 @req("BASE-5", "CANC-7", "HTTPM-4", "HTTPM-6", "HTTPM-7", at=E)
 @pytest.mark.parametrize("seed", range(4))
 @each_loop

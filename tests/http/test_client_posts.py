@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import mcprev
+from fuzz.fuzzing import each_once
 from mcprev.errors import ConnectionLost
 from mcprev.revisions import HttpShape, Revision, revision_named
 from mcprev.transports.http.client.repeats import REPEATS
@@ -120,6 +121,7 @@ def _redirecting(server: Mcp, status: int, elsewhere: str, key: str) -> Any:
 PER_REQUEST = ("tools/call", "tools/list", "prompts/list", "notifications/initialized", "GET")
 
 
+@each_once
 @req("HTTP-4", "SEC-1", everywhere=True)
 @pytest.mark.parametrize("elsewhere", ["/mcp/docs/one", "/mcp/"])
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 import mcprev
+from fuzz.fuzzing import each_once
 from mcprev.bridge.bridge import Bridge
 from mcprev.looking.transcript import TranscriptValidator
 from mcprev.recording.recording import MAX_TEXT
@@ -55,6 +56,7 @@ async def nothing_500(exchange: Exchange) -> None:
 REFUSALS: Final = (error_400, error_without_id, text_410, json_500, nothing_500)
 
 
+@each_once
 @req("BASE-10", "ERR-7", "SEC-6", everywhere=True)
 @each_row
 @pytest.mark.parametrize("refuse", REFUSALS, ids=lambda each: each.__name__)

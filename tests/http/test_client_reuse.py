@@ -9,6 +9,7 @@ from typing import Final, cast
 import pytest
 
 import mcprev
+from fuzz.fuzzing import each_once
 from lanes import (
     LATEST,
     Sent,
@@ -159,6 +160,7 @@ def test_a_server_that_spoils_a_connection_between_calls_does_no_harm(what: str)
     run(main())
 
 
+@each_once
 @req("HTTP-29", "HTTPM-7", "HTTP-12", at=E)
 @pytest.mark.parametrize("ahead", range(6))
 @pytest.mark.parametrize("how", ["close", "half", "abort"])

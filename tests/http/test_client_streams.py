@@ -10,6 +10,7 @@ import pytest
 
 import mcprev
 from api.authors import Helpful
+from fuzz.fuzzing import each_once
 from mcprev.errors import ConnectionLost, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.client.streamable import ABSENT
@@ -126,6 +127,7 @@ def test_a_server_that_asks_for_no_delay_is_not_asked_ever_faster(
     assert [cursor.wait() for _ in range(LIMIT)][-1] is None
 
 
+@each_once
 @req("HTTP-10")
 @pytest.mark.parametrize("kind", ["events", "messages", "nothing"])
 def test_a_stream_that_ends_at_once_again_and_again_is_asked_for_seldom(row: Revision, kind: str) -> None:

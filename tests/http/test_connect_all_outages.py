@@ -10,6 +10,7 @@ import pytest
 
 import mcprev
 from away import SECONDS, URI, as_process, over_http, soon_quiet
+from fuzz.fuzzing import each_once
 from mcprev.extras.connect_all import connect_all
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
@@ -19,6 +20,7 @@ from running import run, until
 TOOLS, RESOURCE = mcprev.Change(Changed.TOOLS), mcprev.Change(Changed.RESOURCE, URI)
 
 
+@each_once
 @req("SUB-5", "SUB-7", everywhere=True)
 @pytest.mark.parametrize("kind", [over_http, as_process])
 def test_listeners_at_one_of_several_servers_outlive_its_outage(

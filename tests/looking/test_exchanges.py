@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import mcprev
 from dev.inspected import opened
+from fuzz.fuzzing import each_once
 from mcprev.cli import main as command
 from mcprev.dev.launch import DirectLauncher
 from mcprev.looking.transcript import TranscriptValidator
@@ -98,6 +99,7 @@ def test_inspect_warns_and_validate_fails(
     assert "session-1" not in path.read_text(encoding="utf-8")
 
 
+@each_once
 @req("HTTP-6", "HTTP-7", "HTTP-10", "HTTP-19", "HTTPM-1", "HTTPM-4", "BASE-10")
 @pytest.mark.parametrize("query", ["", "?raw=1"], ids=["masked", "with secrets"])
 @pytest.mark.parametrize(("row", "replies", "session", "wrong"), CASES)

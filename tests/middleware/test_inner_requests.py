@@ -12,6 +12,7 @@ from prometheus_client.samples import Sample
 from pydantic import SecretStr
 
 import mcprev
+from fuzz.fuzzing import each_once
 from mcprev.middleware import Audit, Logging, Metrics, SizeLimit, Timing
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import (
@@ -88,6 +89,7 @@ def plain(name: object) -> str:
     return "" if name is None else f" {name}"
 
 
+@each_once
 @ROWS
 @pytest.mark.parametrize("tool", INSIDE)
 def test_each_recorder_sees_it_inside_the_call_of_the_tool(tool: str, row: Revision) -> None:
@@ -182,6 +184,7 @@ def test_a_list_that_the_server_itself_reads_is_no_request_of_the_client(row: Re
     assert {line["method"] for line in lines} == {"tools/call"}
 
 
+@each_once
 @ROWS
 @pytest.mark.parametrize(
     "tool", ["read_resource", "get_prompt", "list_resources", "list_prompts", "search_tools"]

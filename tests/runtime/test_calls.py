@@ -12,6 +12,7 @@ import pytest
 import mcprev
 from api.authors import Everything, Helpful
 from api.wire import HandClient, Message, Reply, served, serving
+from fuzz.fuzzing import each_once
 from mcprev.client.options import Progress
 from mcprev.errors import RequestTimeout
 from mcprev.revisions import Revision
@@ -307,6 +308,7 @@ RESULTS: Final[Mapping[str, Message]] = {
 }  # fmt: skip
 
 
+@each_once
 @req("LIFE-18", "PROG-1", "TIME-1", everywhere=True)
 @pytest.mark.parametrize("of_all", [True, False], ids=["all calls", "one call"])
 @pytest.mark.parametrize("kind", SENT)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from fuzz.fuzzing import each_once
 from linear import add, assert_linear
 from mcprev.errors import SchemaError
 from mcprev.json_schema import bounds as schemabounds, plain as plainschema, validation
@@ -136,6 +137,7 @@ def test_bounds_of_what_is_in_a_schema(schema: dict[str, Any]) -> None:
         compile_schema(schema, trusted=True)
 
 
+@each_once
 @req("JSCH-3", everywhere=True)
 @pytest.mark.parametrize(
     ("expression", "text", "wrong"),

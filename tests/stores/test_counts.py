@@ -13,6 +13,7 @@ import pytest
 
 import mcprev
 from api.wire import served
+from fuzz.fuzzing import each_once
 from mcprev import Records, StoreError
 from mcprev.stores import counting as module, prefixed
 from mcprev.stores.counting import PARTS, count_call
@@ -40,6 +41,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
+@each_once
 @pytest.mark.parametrize("apart", [0.0, 5.0])
 @pytest.mark.parametrize("seed", range(20))
 def test_no_window_has_more_calls_than_allowed_at_all_workers_together(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import mcprev
+from fuzz.fuzzing import each_once
 from mcprev.errors import StoreError
 from mcprev.workers.leader import LEASE, RENEW, run_as_leader
 from running import run, until
@@ -87,6 +88,7 @@ def test_who_cannot_renew_stops_before_another_begins() -> None:
     trial(test)
 
 
+@each_once
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 2.9, 4.9, 60.0])
 @pytest.mark.parametrize("late", [0.0, 4.9, 9.9])
 def test_however_late_the_store_answers_a_job_ends_before_the_lease_does(late: float, seconds: float) -> None:

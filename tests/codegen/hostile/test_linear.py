@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from fuzz.fuzzing import each_once
 from linear import Text, assert_linear
 from mcprev_codegen import ir
 from mcprev_codegen.diff.comparison import subtyping
@@ -37,6 +38,7 @@ PIECES: Final = (
 )  # fmt: skip
 
 
+@each_once
 @req("SEC-6", everywhere=True)
 @pytest.mark.parametrize("what", READERS)
 @pytest.mark.parametrize("again", PIECES)
