@@ -13,7 +13,7 @@ from typing_extensions import override
 from mcprev.bridge.pair import Pair
 from mcprev.convert import PayloadKind, convert
 from mcprev.convert.rules import JsonObject, as_object, without
-from mcprev.core.capabilities import ServerCapabilities, extension_settings
+from mcprev.core.capabilities import ServerCapabilities, extension_settings, keep_extensions
 from mcprev.core.interfaces import client_of
 from mcprev.errors import Json
 from mcprev.protocol import tasks
@@ -112,7 +112,8 @@ class ClientIntroduction:
 
     def capabilities_at(self, revision: Revision) -> JsonObject:
         """Return the capabilities at a revision. Raises `ConversionError`."""
-        return _at(self.capabilities, PayloadKind.CLIENT_CAPABILITIES, self.revision, revision)
+        found = _at(self.capabilities, PayloadKind.CLIENT_CAPABILITIES, self.revision, revision)
+        return _with_extensions(self.capabilities, found, revision)
 
     def stamp(self, revision: Revision) -> JsonObject:
         """Return the `_meta` of a request at a stateless revision. Raises `ConversionError`."""
@@ -260,8 +261,9 @@ class ServerIntroduction:
     def _common(self, pair: Pair) -> JsonObject:
         """Return what both results have in common."""
         meta = without(as_object(self.result.get("_meta")), *_ERA_KEYS)
+        converted = pair.to_client(self.capabilities, "", PayloadKind.SERVER_CAPABILITIES)
         found: JsonObject = {
-            "capabilities": pair.to_client(self.capabilities, "", PayloadKind.SERVER_CAPABILITIES)
+            "capabilities": _with_extensions(self.capabilities, as_object(converted), pair.client)
         }
         if "instructions" in self.result:
             found["instructions"] = self.result["instructions"]
@@ -295,6 +297,14 @@ def _at(value: JsonObject, kind: PayloadKind, source: Revision, target: Revision
     if source is target:
         return value
     return cast("JsonObject", convert(value, "", kind, from_=source, to=target, validate=False))
+
+
+def _with_extensions(before: JsonObject, found: JsonObject, target: Revision) -> JsonObject:
+    """Return converted capabilities with the extensions that were declared; tasks are one where they are no part of it."""
+    extensions = as_object(before.get("extensions"))
+    if target.tasks is not TaskSupport.EXTENSION:
+        extensions = without(extensions, tasks.EXTENSION)
+    return keep_extensions({**before, "extensions": extensions}, found)
 
 
 def aged(result: JsonObject, seconds: float) -> JsonObject:

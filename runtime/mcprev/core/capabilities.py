@@ -359,20 +359,23 @@ def bindings(revision: Revision, base: str) -> Mapping[str, Binding]:
 
 
 def _at(capabilities: Mapping[str, Json], kind: Payload, revision: Revision) -> dict[str, Json]:
-    """Convert declared capabilities to a revision.
+    """Convert declared capabilities to a revision."""
+    found = convert(dict(capabilities), "", kind, from_=LATEST, to=revision, validate=False)
+    return keep_extensions(capabilities, cast("dict[str, Json]", found))
+
+
+def keep_extensions(capabilities: Mapping[str, Json], found: dict[str, Json]) -> dict[str, Json]:
+    """Return capabilities that were converted, `found`, with the extensions that they had before.
 
     Revisions without `extensions` define `experimental` for what they do not know, and allow further members.
     Extensions are declared in both: peers of these revisions look for them in either.
     """  # CONV-31, MOD-16
-    found = cast(
-        "dict[str, Json]", convert(dict(capabilities), "", kind, from_=LATEST, to=revision, validate=False)
-    )
     extensions = capabilities.get("extensions")
     if not extensions or "extensions" in found:
         return found
-    return {
-        **found, "extensions": extensions, "experimental": {**extensions, **(found.get("experimental") or {})}
-    }  # fmt: skip
+    known = cast("dict[str, Json]", found.get("experimental") or {})
+    experimental: dict[str, Json] = {**cast("dict[str, Json]", extensions), **known}
+    return {**found, "extensions": extensions, "experimental": experimental}
 
 
 def with_extensions(
