@@ -23,7 +23,7 @@ import mcprev
 from lanes import each_loop, turns
 from mcprev.serving import accepting, running
 from mcprev.serving.accepting import BACK_OFF, BATCH, SHARED_BATCH, Acceptor
-from mcprev.serving.running import BACKLOG, bind
+from mcprev.serving.sockets import BACKLOG, bind
 from requirements import req
 from running import pass_time, run, until
 

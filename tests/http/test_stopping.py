@@ -29,7 +29,7 @@ from mcprev.errors import WorkerLost
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.routes.health import health_routes
 from mcprev.serving.accepting import Acceptor
-from mcprev.serving.running import bind
+from mcprev.serving.sockets import bind
 from requirements import D, E, req
 from running import run
 

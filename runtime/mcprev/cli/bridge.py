@@ -15,8 +15,9 @@ from mcprev.cli.first_process import go_on_in_child
 from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded
 from mcprev.cli.logs import log_format_option, log_to_stderr
-from mcprev.cli.options import header_option, login_option, revision_option, target_argument
+from mcprev.cli.options import RecordFile, header_option, login_option, revision_option, target_argument
 from mcprev.cli.serve import (
+    UNIX,
     address,
     health_option,
     opened_store,
@@ -111,7 +112,7 @@ if TYPE_CHECKING:
 @click.option(
     "--record",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=RecordFile(),
     help="Append the messages of both sides to a file, for `mcprev validate`.",
 )
 @click.option(
@@ -247,6 +248,8 @@ def _names(given: tuple[str, ...]) -> list[str] | None:
 
 
 def _is_this_machine(host: str) -> bool:
+    if host.startswith(UNIX):
+        return True
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -35,6 +37,22 @@ def words_argument(metavar: str, name: str) -> Callable[[Command], Command]:
     return click.argument(
         "words", metavar=metavar, nargs=-1, type=click.UNPROCESSED, shell_complete=completing.words_of(name)
     )
+
+
+class RecordFile(click.Path):
+    """A file that messages are appended to; it may be missing, but its folder may not."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True)
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        folder = Path(value).absolute().parent
+        if not folder.is_dir():
+            self.fail(f"there is no folder {clean(str(folder))}", param, ctx)
+        if not os.access(folder, os.W_OK):
+            self.fail(f"the folder {clean(str(folder))} cannot be written to", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class NumberRange(click.FloatRange):
@@ -137,7 +155,7 @@ def timeout_option(command: Command) -> Command:
 record_option: Final = click.option(
     "--record",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=RecordFile(),
     help="Append the messages of both sides to a file, for `mcprev validate` and `mcprev dev`.",
 )
 unchecked_option: Final = click.option(

@@ -21,6 +21,7 @@ from typing_extensions import override
 from mcprev.cli.table import clean, echo
 from mcprev.reloading.kept_session import KeptSession
 from mcprev.reloading.source_files import SourceFiles
+from mcprev.serving.sockets import UNIX
 from mcprev.transports import process_groups
 from mcprev.transports.exiting import stop_signals
 from mcprev.transports.lines import LineBuffer
@@ -55,7 +56,7 @@ def _child_command(where: tuple[str, int] | None) -> list[str]:
     words = [sys.executable, *sys.orig_argv[1:]]
     own = words.index("--") if "--" in words else len(words)
     command, rest = [word for word in words[:own] if word != FLAG], words[own:]
-    if where is not None:
+    if where is not None and not where[0].startswith(UNIX):
         host, port = where
         command += ["--http", f"{f'[{host}]' if ':' in host else host}:{port or _free_port(host)}"]
     return [*command, *rest]

@@ -31,6 +31,8 @@ _NO_AUTH: Final = {"auth": None, "principal": None}
 _LEVELS: Final = ("debug", "info", "warning", "error")
 STORE: Final = "MCPREV_STORE"
 """The environment variable with the URL of the store, whose credentials others would see among the arguments."""
+UNIX: Final = "unix:"
+"""How the address of a Unix socket begins."""
 MAX_WORKERS: Final = 256
 MIN_BODIES: Final = 64 * 1024 * 1024
 """The least that a worker takes for all request bodies, of `max_bodies` of the whole server."""
@@ -56,7 +58,11 @@ health_option: Final = click.option(
 @click.argument("target", metavar="MODULE[:SERVER]", shell_complete=completing.python_files)
 @click.argument("arguments", metavar="[-- ARGS...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--stdio", is_flag=True, help="Serve one client on stdin and stdout; the default.")
-@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP; HOST or PORT may be left out.")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Serve over HTTP; HOST or PORT may be left out, and [::] is all addresses, of IPv4 too. Or unix:PATH, a Unix socket.",
+)
 @http_options
 @store_option
 @workers_option
@@ -209,11 +215,11 @@ def supervise_workers(host: str, port: int, workers: int, store: str | None) -> 
             "--workers requires processes that share a socket, which Windows does not support; start several servers on separate ports"
         )
     from mcprev.cli.workers import shared_metrics
-    from mcprev.serving.running import bind
+    from mcprev.serving.sockets import listen
     from mcprev.serving.supervisor import supervise
 
     try:
-        listening = bind(host, port)
+        listening = listen(host, port)
     except OSError as error:
         raise click.ClickException(str(error)) from error
     environment = {} if store is None else {STORE: store}
@@ -256,9 +262,11 @@ def shared_by_servers(store: Store | None) -> Iterator[None]:
 
 
 def address(text: str) -> tuple[str, int]:
-    """Parse HOST:PORT; either part may be missing. An IPv6 address is in brackets."""
+    """Parse HOST:PORT; either part may be missing. An IPv6 address is in brackets. `unix:PATH` is a Unix socket."""
     from mcprev.server.server import HOST, PORT
 
+    if text.startswith(UNIX):
+        return text, 0
     text = f":{text}" if text.isdecimal() else text
     try:
         parts = urlsplit(f"//{text}")

@@ -21,6 +21,7 @@ from mcprev.core.limits import LINGER
 from mcprev.errors import MissingExtra
 from mcprev.serving.accepting import connection_limit
 from mcprev.serving.access_log import access, log_access
+from mcprev.serving.sockets import UNIX, bind, described, listen, port_of
 from mcprev.transports.exiting import cancelled_by_signals, exit_guard
 from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.http.security import is_loopback
@@ -33,13 +34,12 @@ if TYPE_CHECKING:
 
 STOP: Final = 5
 """Seconds that clients have to read responses after the server has stopped."""
-BACKLOG: Final = 2048
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
 def run_http(app: HttpApp, host: str, port: int) -> None:
     """Serve until the process receives a signal to stop."""
-    _run(_server(app), lambda: bind(host, port), None)
+    _run(_server(app), lambda: listen(host, port), None)
 
 
 def run_worker(app: HttpApp, worker: SupervisedWorker, answers: Callable[[], Awaitable[bool]]) -> None:
@@ -97,7 +97,7 @@ async def _serve(
             if server.worker is None:
                 server.app.try_store()
             if ready is not None:
-                at_once(ready(listening.getsockname()[1]), "`ready`")
+                at_once(ready(port_of(listening)), "`ready`")
             await _until_stopped(server, listening)
     finally:
         await server.app.stop()
@@ -112,11 +112,10 @@ def report(
     """
     from mcprev.transports.http.server.asgi import AsgiApp
 
-    host, port = listening.getsockname()[:2]
+    where, host, beside = described(listening)
     settings = app.settings
-    where = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if not isinstance(app, AsgiApp):
-        _logger.info("listening at %s", where)
+        _logger.info("listening at %s%s", where, beside)
         return
     sse = "".join(f", {where}{path}" for path in settings.sse_paths[:1])
     names = ", ".join(revision.name for revision in app.server.identity.revisions)
@@ -125,7 +124,7 @@ def report(
         if settings.auth is not None
         else "`principal`" if settings.principal is not None else None
     )
-    text = f"listening at {where}{settings.path}{sse}; revisions: {names}; authentication: {by or 'none'}"
+    text = f"listening at {where}{settings.path}{sse}{beside}; revisions: {names}; authentication: {by or 'none'}"
     place = _store_place(app.server.records)
     if worker is not None:
         text += f"; workers: {worker.settings.workers}; store: {place or 'none'}"
@@ -144,7 +143,7 @@ def report(
                 host,
             )
     if settings.auth is not None:
-        settings.auth.reached_at(where.removeprefix("http://"))
+        settings.auth.reached_at(host if where.startswith(UNIX) else where.removeprefix("http://"))
 
 
 def _store_place(records: Records | None) -> str | None:
@@ -166,15 +165,6 @@ async def _until_stopped(server: HttpServer, listening: socket.socket) -> None:
         await asyncio.wait({serving}, timeout=2 * STOP)
         serving.cancel()
         raise
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises `OSError` if the address is in use or not local."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    # Connections inherit this; asyncio sets it only for sockets that were created with IPPROTO_TCP.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
 
 
 def _server(app: HttpApp, worker: SupervisedWorker | None = None) -> HttpServer:

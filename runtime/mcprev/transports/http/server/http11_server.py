@@ -74,6 +74,8 @@ _NO_CODING: Final = HttpError(
 _FAILED: Final = HttpError(500, InternalError("the server failed"), null_id=True)
 _VERBS: Final = {verb.encode(): verb for verb in ("POST", "GET", "DELETE")}
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
+_MAPPED: Final = "::ffff:"
+"""How an address of IPv4 begins at a socket of both families."""
 _OFFERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
@@ -590,7 +592,7 @@ def _address(transport: asyncio.BaseTransport, end: str) -> tuple[str, int] | No
     if not isinstance(found, tuple):
         return None
     host, port, *_ = cast("tuple[object, ...]", found)
-    return str(host), cast("int", port)
+    return str(host).removeprefix(_MAPPED), cast("int", port)
 
 
 def _path_of(target: bytes) -> str | None:
