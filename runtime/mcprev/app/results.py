@@ -55,6 +55,8 @@ def _members(hint: Any) -> list[Any]:  # noqa: ANN401 - any annotation
 
 BLOCKS: Final[tuple[type[Any], ...]] = tuple(_members(models.ContentBlock))
 """The content block types of the latest revision, and the one for unknown types."""
+_ITEMS: Final[tuple[type[Any], ...]] = (bytes, *BLOCKS)
+"""The types of what is content in a list."""
 
 
 # -- tools -----------------------------------------------------------------------------------------------
@@ -192,8 +194,10 @@ def _content(value: object, tool: str) -> list[Any]:
     """
     if value is None:
         return []
-    items = [_block(item, tool) for item in _several(value)]
-    if isinstance(value, str) or not items or any(isinstance(item, BLOCKS) for item in items):
+    items = _several(value)
+    # By type: data may have half a million items, of few types.
+    if isinstance(value, str) or not items or any(issubclass(kind, _ITEMS) for kind in set(map(type, items))):
+        items = [_block(item, tool) for item in items]
         return [item if isinstance(item, BLOCKS) else models.TextContent(text=_text(item)) for item in items]
     return [models.TextContent(text=_json(value))]
 
