@@ -83,6 +83,10 @@ def shutting_down(*, may_have_run: bool) -> WorkerLost:
     return worker_lost("the server is shutting down", may_have_run=may_have_run)
 
 
+MALFORMED: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What reading JSON of a store raises that is of another form: nested without end, of other types, an infinite number."""
+
+
 def invalid_value(what: str) -> StoreError:
     """Return the error for a record of a store that holds something else than what it should."""
     return StoreError(

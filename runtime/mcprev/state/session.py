@@ -27,7 +27,7 @@ from mcprev.callbacks import at_once
 from mcprev.core.connection import Connection
 from mcprev.core.shares import Shares, free_of
 from mcprev.core.store import Records, stored_for_client
-from mcprev.error_text import invalid_value
+from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, StateTooLarge, StoreError
 from mcprev.protocol.request_state import RequestStateSealer
 
@@ -267,7 +267,7 @@ class SessionState:
         try:
             record = json.loads(found.value)
             return dict(record["values"]), found.version, float(record["written"])
-        except (ValueError, TypeError, KeyError) as error:
+        except MALFORMED as error:
             raise invalid_value("the state of a session") from error
 
     async def _write(self, record: str, data: bytes, seen: int) -> int | None:

@@ -21,7 +21,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.limits import CLOSE
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
-from mcprev.error_text import invalid_value
+from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.subscriptions import CHANGES, Changed
@@ -243,6 +243,6 @@ def _decoded(value: bytes) -> ChangeLog:
         epoch, number, changed, forgotten = cast("list[Json]", json.loads(value))
         log = ChangeLog(str(epoch), int(number), {str(k): int(n) for k, n in changed.items()}, int(forgotten))
         log.since(0)
-    except (ValueError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         raise invalid_value("the record of changes") from error
     return log

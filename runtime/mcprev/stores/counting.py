@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from mcprev.core.store import Records
-from mcprev.error_text import invalid_value
+from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.stores.watching import TRIES
 
@@ -47,5 +47,5 @@ def _decoded(value: bytes) -> dict[int, int]:
     try:
         found: Json = json.loads(value)
         return {int(at): int(calls) for at, calls in found.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         raise invalid_value("a count of calls") from error

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
-from mcprev.error_text import invalid_value
+from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.request_state import KEY_BYTES, SKEW, RequestStateSealer
 from mcprev.stores.waiting import PerLoop
@@ -132,6 +132,6 @@ def _decoded(value: bytes) -> list[StoredKey]:
             for key, added, signs in found
         ]
         RequestStateSealer(in_order(keys))  # raises for a key that is too short
-    except (ValueError, TypeError, StopIteration) as error:
+    except (*MALFORMED, StopIteration) as error:
         raise invalid_value("the keys of request states") from error
     return keys

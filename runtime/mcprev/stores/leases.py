@@ -14,7 +14,7 @@ from typing import Final
 
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Record, Store
-from mcprev.error_text import invalid_value
+from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.stores.processes import process_has_ended, this_process
 
@@ -50,7 +50,7 @@ class Lease:
             found = await store.read(_NUMBERS)
             new: dict[str, Json] = {"last": 0, "epoch": secrets.token_hex(8)}
             last = new if found is None else _object(found)
-            number, epoch = int(last["last"]) + 1, str(last["epoch"])
+            number, epoch = _last(last) + 1, str(last.get("epoch"))
             seen = 0 if found is None else found.version
             if await store.write(_NUMBERS, _bytes({"last": number, "epoch": epoch}), seen=seen) is not None:
                 value = _bytes({"token": secrets.token_hex(8), "note": note, "process": this_process()})
@@ -85,7 +85,7 @@ class Lease:
     async def holds_store(self) -> bool:
         """Return whether the store has its data still, lease or not. Raises `StoreError` if it cannot say."""
         found = await self._store.read(_NUMBERS)
-        return found is not None and _object(found)["epoch"] == self.epoch
+        return found is not None and _object(found).get("epoch") == self.epoch
 
     async def end(self) -> None:
         """End the lease now."""
@@ -172,7 +172,7 @@ async def workers(store: Store) -> dict[int, Json]:
         for key, record in page:
             value, after = _object(record), record.version
             if not process_has_ended(value.get("process")):
-                found[int(key.rpartition("/")[2])] = value["note"]
+                found[int(key.rpartition("/")[2])] = value.get("note")
     return found
 
 
@@ -189,9 +189,16 @@ def _key(number: int) -> str:
 def _object(record: Record) -> dict[str, Json]:
     try:
         found: dict[str, Json] = {**json.loads(record.value)}
-    except (ValueError, TypeError) as error:
+    except MALFORMED as error:
         raise invalid_value("the numbers of workers") from error
     return found
+
+
+def _last(value: dict[str, Json]) -> int:
+    try:
+        return int(value["last"])
+    except MALFORMED as error:
+        raise invalid_value("the numbers of workers") from error
 
 
 def _bytes(value: Json) -> bytes:

@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from mcprev.core.store import Record
-from mcprev.error_text import invalid_value
+from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.tasks import Status, Task
 
@@ -36,5 +36,5 @@ def decode_task(record: Record) -> Task:
         members: dict[str, Json] = {name: found[name] for name in _PLAIN}
         members["status"] = Status(members["status"])
         return Task(**members, used=frozenset(found["used"]), version=record.version)
-    except (ValueError, TypeError, KeyError) as error:
+    except MALFORMED as error:
         raise invalid_value("a task") from error

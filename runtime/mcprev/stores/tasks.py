@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records, stored_for
-from mcprev.error_text import invalid_value, worker_lost
+from mcprev.error_text import MALFORMED, invalid_value, worker_lost
 from mcprev.errors import InternalError, Json, StoreError
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Task
@@ -360,7 +360,7 @@ class SharedTasks:
                 float(found["ends"]),
                 record.version,
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except MALFORMED as error:
             raise invalid_value("a list of tasks") from error
 
     async def _write_list(
@@ -418,7 +418,7 @@ def _process_in(lease: bytes) -> Json:
     """Return the process of a lease; None if the lease does not say it."""
     try:
         found: Json = json.loads(lease)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return cast("dict[str, Json]", found).get("process") if isinstance(found, dict) else None
 

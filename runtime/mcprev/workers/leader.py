@@ -79,7 +79,7 @@ def _leader_has_ended(value: bytes) -> bool:
     """Return whether the process of a leader has ended, on this machine."""
     try:
         found: Json = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and process_has_ended(cast("dict[str, Json]", found).get("process"))
 

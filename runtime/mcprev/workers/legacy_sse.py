@@ -19,7 +19,7 @@ from typing_extensions import override
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.store import Store
-from mcprev.error_text import internal_error, invalid_value
+from mcprev.error_text import MALFORMED, internal_error, invalid_value
 from mcprev.errors import InvalidRequest, Json, RpcError, StoreError
 from mcprev.protocol.http_request_class import HttpError, wants_answer
 from mcprev.stores.bounded import LIMIT
@@ -223,7 +223,7 @@ def _decoded(value: bytes) -> tuple[int, Json, str]:
     try:
         worker, owner, *more = cast("list[Json]", json.loads(value))
         return int(worker), owner, str(more[0]) if more else ""
-    except (ValueError, TypeError) as error:
+    except MALFORMED as error:
         raise invalid_value("a session of HTTP+SSE") from error
 
 

@@ -25,7 +25,7 @@ from mcprev.transports.http.server.sessions import MAX_GETS
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.sse import Event, encode_event, encode_message
 from mcprev.workers.copied import SessionOwner, SharedCopy
-from mcprev.workers.record import SharedRecord, digest_in, log_ttl, without_workers
+from mcprev.workers.record import SharedRecord, digest_in, log_ttl, object_in, without_workers
 from mcprev.workers.streams import QUEUED, is_droppable
 from mcprev.workers.worker import LOOK
 
@@ -202,7 +202,7 @@ class OwnStream(SharedCopy):
         }:  # it may be dead, and has noted less than it has done
             tail = await self._store.tail(self._own, int(read))
             for _, value in tail.items:
-                told = json.loads(value)["told"] if value.startswith(_TOLD) else told
+                told = object_in(value, "a stream").get("told") if value.startswith(_TOLD) else told
         if self.record.value["reader"] == self._worker.number and self._get_streams:
             self._read, self._told = read if place is None else place, told
             if not self._checks:

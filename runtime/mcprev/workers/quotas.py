@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from mcprev.core.store import Record, Store, client_digest
-from mcprev.error_text import invalid_value
+from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import InternalError, InvalidRequest, StoreError
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
 from mcprev.stores.watching import TRIES
@@ -215,5 +215,5 @@ class Quotas:
 def _number(record: Record) -> int:
     try:
         return int(json.loads(record.value))
-    except (ValueError, TypeError) as error:
+    except MALFORMED as error:
         raise invalid_value("the number of sessions") from error

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Final
 
 from mcprev.core.store import Record, Store, stored_for
-from mcprev.error_text import invalid_value
+from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import Json, StoreError
 from mcprev.stores.watching import TRIES
 
@@ -70,10 +70,32 @@ def log_ttl(ttl: float) -> float:
 
 def decode(record: Record) -> dict[str, Json]:
     """Return the value of a record. Raises `StoreError`."""
+    found = {"client": "", **object_in(record.value, "a session")}
+    if found.get("format") == FORMAT:
+        for name, kind in _TYPES.items():
+            if not isinstance(found.get(name), kind):
+                raise invalid_value("a session")
+    return found
+
+
+_TYPES: Final[dict[str, type]] = {
+    "session": dict,
+    "client": str,
+    "next": int,
+    "places": dict,
+    "gets": dict,
+    "reader": int,
+    "read": int,
+}
+"""The types of members of a record."""
+
+
+def object_in(value: bytes, what: str) -> dict[str, Json]:
+    """Return the JSON object that a store has for something. Raises `StoreError`."""
     try:
-        found: dict[str, Json] = {**json.loads(record.value)}
-    except (ValueError, TypeError) as error:
-        raise invalid_value("a session") from error
+        found: dict[str, Json] = {**json.loads(value)}
+    except MALFORMED as error:
+        raise invalid_value(what) from error
     return found
 
 
@@ -96,7 +118,10 @@ class SharedRecord:
         if found is None:
             self.gone = True
         elif self._is_older_than(found.version):
-            self.value, self.version = decode(found), found.version
+            value = decode(found)
+            if value.get("format") != FORMAT:
+                raise invalid_value("a session")
+            self.value, self.version = value, found.version
         return not self.gone
 
     def _is_older_than(self, version: int) -> bool:

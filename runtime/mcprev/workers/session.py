@@ -5,9 +5,7 @@ Handlers run where their request lands. The stream of a request is a log that it
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from typing_extensions import override
 
@@ -20,7 +18,7 @@ from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import EVENT_ID
 from mcprev.workers.copied import SessionOwner
 from mcprev.workers.own_stream import OwnStream
-from mcprev.workers.record import BLOCK, digest_in, log_ttl, without_workers
+from mcprev.workers.record import BLOCK, digest_in, log_ttl, object_in, without_workers
 from mcprev.workers.streams import AHEAD, BACKLOG, SharedStream, StreamReader
 from mcprev.workers.worker import LOOK
 
@@ -154,7 +152,7 @@ class SharedSession(OwnStream):
                 tail = await self._store.tail(log, 0, wait=LOOK)
         if not tail.items or tail.items[0][0] != 1:
             return None
-        return cast("dict[str, Json]", json.loads(tail.items[0][1]))
+        return object_in(tail.items[0][1], "a stream")
 
     async def hand_over(self, number: int, worker: int, place: int) -> None:
         """Let a worker read a stream, in place of the reader here; everything is stored then."""
