@@ -24,8 +24,8 @@ from mcprev.protocol.negotiation.steps import (
     HTTP,
     MAX_VERSIONS,
     STDIO,
-    Answers,
     Both,
+    BothAnswers,
     Discover,
     Discovered,
     Exited,
@@ -104,7 +104,7 @@ def still(step: Any) -> Outcome:
 
 def answers(probe: Answer | None, session: Answer) -> Answer:
     """What came of both requests on one pipe."""
-    return lambda step: Answers(None if probe is None else probe(step), session(step))
+    return lambda step: BothAnswers(None if probe is None else probe(step), session(step))
 
 
 def spawned(step: Any) -> Outcome:
@@ -477,7 +477,7 @@ OUTCOMES: dict[type[Outcome], Answer] = {
     HttpRefused: status(404),
     InvalidReply: noise,
     Silent: still,
-    Answers: answers(None, told(D)),
+    BothAnswers: answers(None, told(D)),
     Exited: exits,
     Spawned: spawned,
 }
@@ -490,7 +490,7 @@ MOVES: dict[type[Step], dict[type[Outcome], type[Step]]] = {
         Silent: Both,
         Exited: Respawn,
     },
-    Both: {Answers: Ready},
+    Both: {BothAnswers: Ready},
     Initialize: {
         Initialized: Ready,
         Refused: Fail,

@@ -149,7 +149,7 @@ def test_a_server_that_takes_nothing_after_a_probe_is_started_again(
     row: Revision, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(probing, "SOON", 0.02)
-    monkeypatch.setattr(probing, "AGAIN", 0.05)
+    monkeypatch.setattr(probing, "BESIDE", 0.05)
 
     class Stuck(HandServer):
         stuck = False
@@ -233,7 +233,7 @@ def test_a_client_that_gives_up_meanwhile_leaves_no_connection(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probing, "SOON", 0.02)
-    monkeypatch.setattr(probing, "AGAIN", 0.05)
+    monkeypatch.setattr(probing, "BESIDE", 0.05)
 
     async def main() -> None:
         servers = Servers(lambda: Silent(MODERN, mute=True))

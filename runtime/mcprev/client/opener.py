@@ -246,7 +246,7 @@ class Opener:
             raise
         return self._take(step, self._probe.result()) if done else steps.Silent(self._soon)
 
-    async def _ask_both(self, step: steps.Both) -> steps.Answers:
+    async def _ask_both(self, step: steps.Both) -> steps.BothAnswers:
         """Send `initialize` behind a probe without a response, and wait for what shows the era of the server.
 
         The response to `initialize` does. One that shows the other era, or an error, leaves the other request a moment.
@@ -267,8 +267,10 @@ class Opener:
                 task.cancel()
         late = self._take(step.probe, probe.result()) if probe not in ended else None
         if session in ended:
-            return steps.Answers(late, steps.InvalidReply(f"no response within {BEHIND:g} s of the other"))
-        return steps.Answers(late, self._take(step.session, session.result()))
+            return steps.BothAnswers(
+                late, steps.InvalidReply(f"no response within {BEHIND:g} s of the other")
+            )
+        return steps.BothAnswers(late, self._take(step.session, session.result()))
 
     async def _ask(self, step: steps.Opening, bound: float) -> _Asked:
         """Send a request of the negotiation and return what came of it."""

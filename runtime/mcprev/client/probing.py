@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SOON: Final = 1.0
 """Seconds after which a server that has not answered the probe is also asked by `initialize`."""
-AGAIN: Final = 10.0
+BESIDE: Final = 10.0
 """Seconds after which a process that has answered neither is started once more, for `initialize` alone."""
 _SPARED: Final = "To spare the wait, use mode='legacy' (in the command: --as and the name of its revision)"
 _logger: Final = logging.getLogger("mcprev.client.probing")
@@ -53,7 +53,7 @@ async def open_soon(
         if not done:
             _logger.info("%s", _waited_for(first, plan))
         if not done and plan.probe.process:
-            done, _ = await asyncio.wait(opening, timeout=AGAIN - SOON)
+            done, _ = await asyncio.wait(opening, timeout=BESIDE - SOON)
         if not done and plan.legacy:
             second = new_opener()
             opening[asyncio.create_task(second.open(Era.HANDSHAKE, None, prefer))] = second

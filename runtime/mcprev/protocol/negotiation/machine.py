@@ -30,8 +30,8 @@ from typing import Any, Final
 from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, NegotiationError
 from mcprev.protocol.negotiation.steps import (
     STDIO,
-    Answers,
     Both,
+    BothAnswers,
     Discover,
     Discovered,
     Exited,
@@ -200,7 +200,7 @@ def ask_both(plan: Plan, outcome: Silent) -> Plan:  # noqa: ARG001 - a rule
     )
 
 
-def both_answered(plan: Plan, outcome: Answers) -> Plan:
+def both_answered(plan: Plan, outcome: BothAnswers) -> Plan:
     """Go on by the response that shows the era: to the probe if that is one of the stateless era, else to `initialize`.
 
     A server that has taken both is asked once more whether it serves stateless requests beside the session.
@@ -413,7 +413,7 @@ _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Pl
     (Discover, InvalidReply): probe_unanswered,
     (Discover, Silent): ask_both,
     (Discover, Exited): exited,
-    (Both, Answers): both_answered,
+    (Both, BothAnswers): both_answered,
     (Initialize, Initialized): accept_version,
     (Initialize, Refused): initialize_rpc_error,
     (Initialize, HttpRefused): initialize_http_error,

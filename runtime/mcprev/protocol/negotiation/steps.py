@@ -141,7 +141,7 @@ class Silent:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class BothAnswers:
     """What came of `Both`: of the probe, None if it still has no response, and of `initialize`."""
 
     probe: Outcome | None
@@ -161,7 +161,7 @@ class Spawned:
 
 
 Outcome: TypeAlias = (
-    Discovered | Initialized | Refused | HttpRefused | InvalidReply | Silent | Answers | Exited | Spawned
+    Discovered | Initialized | Refused | HttpRefused | InvalidReply | Silent | BothAnswers | Exited | Spawned
 )
 
 
@@ -253,7 +253,7 @@ def short(text: str) -> str:
 
 def describe_outcome(step: Step, outcome: Outcome) -> tuple[str, ...]:
     """Describe the outcome of a step: in one line, or in one for each response."""
-    if isinstance(outcome, Answers):
+    if isinstance(outcome, BothAnswers):
         assert isinstance(step, Both)
         probe = () if outcome.probe is None else (describe_step(step.probe, outcome.probe),)
         return *probe, describe_step(step.session, outcome.session)
@@ -279,7 +279,7 @@ def describe_step(step: Step, outcome: Outcome) -> str:
             what = f"no response within {seconds:g} s, so asked by `initialize` too"
         case Exited(why=why):
             return why
-        case Spawned() | Answers():
+        case Spawned() | BothAnswers():
             return "connected again"
     if isinstance(step, Respawn):
         return f"opening a new connection: {what}" if step.shape is None else f"GET for {step.shape}: {what}"
