@@ -220,9 +220,10 @@ inputs: setup .inputs/.ready
 	$(call npm_peer,$(TYPE_PACKAGES))
 
 # All tests in Chromium, with the accessibility checker of npm; Chromium is Debian's, installed if it is not there and that is allowed.
+# With WIDTHS=one, each case in a window of one width instead of all: a phone's, a screen's in turn.
 # `make pictures` writes those of README and docs.
 browser: setup .browser/.ready $(VENV)/.docs
-	MCPREV_BROWSER=1 $(BIN)/pytest tests/browser tests/diff/test_pages.py -n auto --dist loadfile
+	MCPREV_BROWSER=$(if $(WIDTHS),once,1) $(BIN)/pytest tests/browser tests/diff/test_pages.py -n auto --dist loadfile
 
 # Published servers, and one of each SDK, used from the page of `mcprev dev` in Chromium: docs/dev-servers.md has the results.
 USED := everything-2026.8.31 sequential-thinking-2026.8.31 time-2026.10.19 git-2026.10.19 fetch-2026.10.24 \

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -28,9 +28,28 @@ ARGUMENTS: Final = [
 ]  # fmt: skip
 AXE: Final = ROOT / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
 WANTED: Final = os.environ.get("MCPREV_BROWSER")
-"""Set by `make browser`, and to "speed" by `make browser-speed`."""
+"""Set by `make browser`, to "once" by `make browser WIDTHS=one`, and to "speed" by `make browser-speed`."""
 
 Open = Callable[..., "Page"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave each case in a window of one width if that is wanted: of a phone and of a screen, and light and dark, in turn."""
+    if WANTED != "once":
+        return
+    kept: list[pytest.Item] = []
+    cases: dict[tuple[object, ...], list[pytest.Item]] = {}
+    for item in items:
+        call: Any = getattr(item, "callspec", None)
+        if item.path.parent != Path(__file__).parent or call is None or "width" not in call.params:
+            kept.append(item)
+            continue
+        others = (f"{name}={value!r}" for name, value in call.params.items() if name != "width")
+        cases.setdefault((item.nodeid.partition("[")[0], *others), []).append(item)
+    kept += [case[number % len(case)] for number, case in enumerate(cases.values())]
+    chosen = {*kept}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 @pytest.fixture(scope="module")
