@@ -22,8 +22,13 @@ TIMEOUT: Final = 60.0
 """Maximum time of a download in seconds, from the look-up of the name to the last byte."""
 _CHUNK: Final = 64 * 1024
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_PROTOCOLS: Final = ipaddress.IPv4Network("192.0.0.0/24")
-"""Reserved for protocols (RFC 6890); some releases of Python treat parts of it as global."""
+_NOT_GLOBAL: Final = (
+    ipaddress.IPv4Network("192.0.0.0/24"),
+    ipaddress.IPv4Network("192.88.99.0/24"),
+    ipaddress.IPv6Network("3fff::/20"),
+)
+"""Reserved for protocols (RFC 6890), relays (RFC 7526) and documentation (RFC 9637); some releases of Python treat them as
+global."""
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 
 
@@ -195,16 +200,21 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
+def _is_reserved(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return any(address in reserved for reserved in _NOT_GLOBAL)
+
+
 def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Return whether an address is of the public internet, also the IPv4 address that an IPv6 address leads to."""
     if isinstance(address, ipaddress.IPv4Address):
-        return address.is_global and not address.is_multicast and address not in _PROTOCOLS
+        return address.is_global and not address.is_multicast and not _is_reserved(address)
     if address.ipv4_mapped is not None:
         return _is_public(address.ipv4_mapped)
     if address in _NAT64:
         return _is_public(ipaddress.IPv4Address(address.packed[-4:]))
     inner = address.sixtofour or (address.teredo or (None, None))[1]
-    return address in _GLOBAL_UNICAST and address.is_global and (inner is None or _is_public(inner))
+    reached = address in _GLOBAL_UNICAST and address.is_global and not _is_reserved(address)
+    return reached and (inner is None or _is_public(inner))
 
 
 def _addresses(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:

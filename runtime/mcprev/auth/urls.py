@@ -27,8 +27,13 @@ _ALLOW: Final = (
 )
 _URI: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
-_PROTOCOLS: Final = IPv4Network("192.0.0.0/24")
-"""Reserved for protocols (RFC 6890); some releases of Python treat parts of it as global."""
+_NOT_GLOBAL: Final = (
+    IPv4Network("192.0.0.0/24"),
+    IPv4Network("192.88.99.0/24"),
+    IPv6Network("3fff::/20"),
+)
+"""Reserved for protocols (RFC 6890), relays (RFC 7526) and documentation (RFC 9637); some releases of Python treat them as
+global."""
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
 """Characters that count as dots in host names (RFC 3490, section 3.1)."""
@@ -67,8 +72,11 @@ def is_public(address: str) -> bool:
         if found in _NAT64:
             return is_public(str(IPv4Address(found.packed[-4:])))
         inner = found.sixtofour or (found.teredo or (None, None))[1]
-        return found in _GLOBAL_UNICAST and found.is_global and (inner is None or inner.is_global)
-    return found is not None and found.is_global and not found.is_multicast and found not in _PROTOCOLS
+        if found not in _GLOBAL_UNICAST or not (inner is None or inner.is_global):
+            return False
+    if found is None or found.is_multicast:
+        return False
+    return found.is_global and not any(found in reserved for reserved in _NOT_GLOBAL)
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
