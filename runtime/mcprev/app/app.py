@@ -311,8 +311,9 @@ class App(Routed, Pages, AppSources):
         """Register a function that reads a resource, or every resource of a template such as `users://{user}/profile`.
 
         The variables of a template are the parameters of the function, converted from text to their annotations.
-        `{name}` matches one part of a URI, without `/`, `?`, `#` and `&`; `{+name}`, at most one in a template, matches
-        any text. Both are percent-decoded. The values come from the client: check them before you use them in a path or
+        `{name}` matches one part of a URI, without `/`, `?`, `#` and `&`; `{+name}` and `{name*}` match any text, and
+        `{/name*}` any number of segments. `{?name,other}` and `{&name}` at the end match the members of a query, each of
+        which a URI may leave out. All are percent-decoded. The values come from the client: check them before you use them in a path or
         a query. A URI that is registered itself takes precedence over templates, and of several templates the first one
         that matches and accepts the variables.
 
