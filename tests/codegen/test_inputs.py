@@ -26,7 +26,7 @@ INPUTS: Final = ROW.findall(PAGE)
 def result(file: Path, out: Path, package: str) -> str:
     """What comes of a file: the number of its types, all of which are imported, or the error."""
     try:
-        pipeline.generate_project(FOLDER, file, out / package, "1.0", overlay=False)
+        pipeline.generate_project(FOLDER, file, out / package, "1.0", overlay=False, strict=True)
     except SchemaError as error:
         return f"{error.line}:{error.column}: {error.message.partition(';')[0]}"
     models = import_module(f"{package}.v1_0.models")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:  # it loads the code generator of the models
     from mcprev_codegen.build import Result
 
 _SHOWN: Final = 10
+_PLACE: Final = re.compile(r"(.*?)(:\d+: )(.*)", re.DOTALL)
+"""The place and the text of a warning."""
 
 
 def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -142,7 +145,7 @@ def generate_command(
 
 def _report(result: Result, seconds: float, *, check: bool) -> None:
     """Print the warnings, the open decisions and the first of the files that changed."""
-    for warning in result.warnings:
+    for warning in _counted(result.warnings):
         echo(f"warning: {warning}", err=True)
     show_progress("")
     for path in result.foreign:
@@ -162,6 +165,19 @@ def _report(result: Result, seconds: float, *, check: bool) -> None:
         echo(f"  {os.path.relpath(path)}")
     if len(result.changed) > _SHOWN:
         echo(f"  and {len(result.changed) - _SHOWN} more")
+
+
+def _counted(warnings: Sequence[str]) -> list[str]:
+    """Return warnings with equal ones told once, at the first of their places, with their number."""
+    places: dict[str, list[str]] = {}
+    for warning in warnings:
+        found = _PLACE.fullmatch(warning)
+        text = found[3] if found else warning
+        places.setdefault(text, []).append(f"{found[1]}{found[2]}" if found else "")
+    return [
+        f"{first}{text}" + (f" ({1 + len(others)} times, here first)" if others else "")
+        for text, (first, *others) in places.items()
+    ]
 
 
 def _check_usage(

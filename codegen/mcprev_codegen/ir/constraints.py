@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from mcprev_codegen.ir.nodes import Tags
+from mcprev_codegen.ir.nodes import NO_TAGS, Tags
 
 Limit: TypeAlias = int | float | str
 
@@ -72,6 +72,8 @@ CONSTRAINTS: Final = (
 
 def limits_of(tags: Tags) -> dict[Constraint, Limit]:
     """Return the limits that tags state."""
+    if tags is NO_TAGS or tags == NO_TAGS:  # as those of most members are
+        return {}
     return {row: limit for row in CONSTRAINTS if (limit := row.of(tags)) is not None}
 
 

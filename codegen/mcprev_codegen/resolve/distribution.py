@@ -29,7 +29,8 @@ def distribute(schema: Schema) -> Schema:
 
     Raises `SchemaError` for an intersection whose values cannot be determined.
     """
-    decls = [ir.map_nodes(decl, _Distribution(schema, decl).change) for decl in schema.module.decls]
+    known: dict[str, list[ir.TypeExpr]] = {}
+    decls = [ir.map_nodes(decl, _Distribution(schema, decl, known).change) for decl in schema.module.decls]
     if all(one is other for one, other in zip(decls, schema.module.decls, strict=True)):
         return schema
     return replace(schema, module=replace(schema.module, decls=tuple(decls)))
@@ -39,8 +40,12 @@ def distribute(schema: Schema) -> Schema:
 class _Distribution:
     schema: Schema
     owner: ir.Decl
+    known: dict[str, list[ir.TypeExpr]]
+    """The alternatives of aliases."""
     opened: list[str] = field(default_factory=list[str])
     """The aliases whose alternatives are being collected."""
+    circles: int = 0
+    """How often one of these was met again."""
 
     def change(self, node: ir.Node) -> ir.Node:
         match node:
@@ -67,8 +72,18 @@ class _Distribution:
 
     def _alternatives(self, type_: ir.TypeExpr) -> list[ir.TypeExpr]:
         """Return the members of a union, those of unions in it included; any other type is its only one."""
+        if isinstance(type_, ir.Ref) and type_.name in self.known:
+            return self.known[type_.name]
+        before = self.circles
+        found = self._collected(type_)
+        if isinstance(type_, ir.Ref) and (self.circles == before or not self.opened):
+            self.known[type_.name] = found
+        return found
+
+    def _collected(self, type_: ir.TypeExpr) -> list[ir.TypeExpr]:
         name = type_.name if isinstance(type_, ir.Ref) else ""
         if name and (name in self.opened or len(self.opened) == _MOST):
+            self.circles += 1
             return [type_]
         decl = self.schema.types[name] if name else None
         inner: ir.TypeExpr = decl.type if isinstance(decl, ir.Alias) else type_

@@ -10,7 +10,7 @@ MAX_DEPTH: Final = 40
 """The maximum nesting depth of types that have no names."""
 MAX_DECLARATIONS: Final = 10_000
 """The maximum number of declarations; upstream has a fiftieth of that."""
-MAX_INSTANCES: Final = 10_000
+MAX_INSTANCES: Final = 3_000
 """The maximum number of declarations that the uses of generics become."""
 MAX_ARGUMENT: Final = 50
 """The maximum number of types and members in an argument of a generic."""

@@ -24,7 +24,7 @@ class View:
 
     revision: Revision
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The schema in which every object has a name."""
         return self.revision.hoisted

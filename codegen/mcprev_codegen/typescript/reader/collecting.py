@@ -270,7 +270,7 @@ class Collector:
         statement = Statement(
             name, own_name, module, namespace, self._file.text, inner, *self._file.docs(above), trailing
         )
-        if any(child.type == "default" for child in node.children):
+        if node.type == "export_statement" and any(child.type == "default" for child in node.children):
             module.exports["default"] = own_name
         if path in declared:
             self._merge(node, declared, path, statement)
@@ -284,10 +284,9 @@ class Collector:
         """Add a further declaration of an interface. Raises `SchemaError` for any other second declaration."""
         first = declared[path]
         interfaces = all(one.node.type == "interface_declaration" for one in (first, further))
-        generic = [node_text(p) for p in type_parameters(first.node)] != [
-            node_text(p) for p in type_parameters(further.node)
-        ]
-        if not interfaces or generic or (type_parameters(first.node) and self._strict):
+        parameters = [[*map(node_text, type_parameters(one.node))] for one in (first, further)]
+        generic = parameters[0] != parameters[1]
+        if not interfaces or generic or (parameters[0] and self._strict):
             if further.is_constant and first.is_constant and not self._strict:
                 return
             line = first.node.start_point[0] + 1

@@ -114,7 +114,7 @@ class Declarations:
         self._file.reject_syntax_errors()
         self._is_fragment = True
         declaration = self._file.root.named_children[0].named_children[0]
-        members, index = self._types.members((named_children(declaration)[-1], nullcontext()))
+        members, index = self._types.members((named_children(declaration)[-1], None))
         if len(self._file.root.named_children) != 1 or len(members) != 1 or index is not None:
             self._file.fail(declaration, "exactly one member is expected here")
         return members[0]
@@ -421,22 +421,29 @@ class Declarations:
         ]
         bases: list[ir.Ref | ir.Derived] = []
         for part in parts:
+            clauses = [c for c in named_children(part.node) if c.type == "extends_type_clause"]
+            extended = [base for clause in clauses for base in named_children(clause)]
+            if not extended:
+                continue
             with self._file.reading(part.text), self._at(Scope(part.module, part.namespace), self._arguments):
-                clauses = (c for c in named_children(part.node) if c.type == "extends_type_clause")
-                extended = [base for clause in clauses for base in named_children(clause)]
-                for base in extended:
-                    type_ = self._types.base(base)
-                    alone = len(extended) == 1 and not (statement.more or named_children(bodies[0][1]))
-                    if alone and isinstance(type_, ir.Array):  # an array by another name
-                        return ir.Alias(name, type_, tags, doc, lines)
-                    if not isinstance(type_, ir.Ref | ir.Derived):
-                        self._file.unsupported(
-                            base,
-                            "as the base of an interface, which is a name or made from one, as in Partial<Name>",
-                        )
-                    bases.append(type_)
-        fields, index = self._types.members(*((body, self._file.reading(part.text)) for part, body in bodies))
+                types = [self._types.base(base) for base in extended]
+                alone = len(extended) == 1 and not (statement.more or named_children(bodies[0][1]))
+                if alone and isinstance(types[0], ir.Array):  # an array by another name
+                    return ir.Alias(name, types[0], tags, doc, lines)
+                bases += [self._base(base, type_) for base, type_ in zip(extended, types, strict=True)]
+        contexts = (
+            (body, None if part.text is statement.text else self._file.reading(part.text))
+            for part, body in bodies
+        )
+        fields, index = self._types.members(*contexts)
         return ir.Interface(name, tuple(bases), fields, index, tags, doc, lines)
+
+    def _base(self, node: Node, type_: ir.TypeExpr) -> ir.Ref | ir.Derived:
+        if not isinstance(type_, ir.Ref | ir.Derived):
+            self._file.unsupported(
+                node, "as the base of an interface, which is a name or made from one, as in Partial<Name>"
+            )
+        return type_
 
     def _alias(self, statement: Statement, name: str) -> ir.Alias:
         node = statement.node

@@ -79,8 +79,8 @@ class Generics:
         self._is_taken = is_taken
         self._instances: dict[str, _Instance] = {}
         self._reading = 0
-        self._named: dict[tuple[str, tuple[ir.TypeExpr, ...]], str] = {}
-        """The names of the uses."""
+        self._named: dict[tuple[str, tuple[str, tuple[ir.TypeExpr, ...]]], str] = {}
+        """The names of the uses, by the wanted name too: many types have the same hash."""
         self.made: dict[str, list[ir.Decl]] = {}
         """The declarations that the uses of each generic became."""
 
@@ -136,13 +136,14 @@ class Generics:
 
     def _free(self, name: str, use: tuple[str, tuple[ir.TypeExpr, ...]]) -> str:
         """Return the name of a use: this one, or else with the next number behind it that is free, from 2 on."""
-        if use in self._named:
-            return self._named[use]
+        known = self._named.get((name, use))
+        if known is not None:
+            return known
         found, number = name, 1
         while self._is_taken(found) or found in self._instances:
             number += 1
             found = f"{name}{number}"
-        self._named[use] = found
+        self._named[name, use] = found
         return found
 
     def _arguments(

@@ -40,10 +40,15 @@ class Lookup:
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
+        self._found: dict[tuple[Scope, str, bool], Statement] = {}
 
     def find(self, scope: Scope, path: str, *, constants: bool = False) -> Statement | None:
         """Return the type or constant that a path such as `A.B` names here; None if nothing does."""
-        return self._find(scope, path, _Wanted(constants))
+        key = scope, path, constants
+        found = self._found.get(key) or self._find(scope, path, _Wanted(constants))
+        if found is not None:
+            self._found[key] = found
+        return found
 
     def missing(self, scope: Scope, path: str) -> str | None:
         """Return the module that a name is imported from and that cannot be found; None for any other name."""

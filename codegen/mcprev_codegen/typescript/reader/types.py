@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final
 
@@ -201,7 +201,7 @@ class TypeReader:
         members = named_children(node)
         if len(members) == 1 and [c.type for c in named_children(members[0])[:1]] == ["mapped_type_clause"]:
             return self._operators.mapped(members[0], self.member_annotation)
-        return ir.Obj(*self.members((node, nullcontext())))
+        return ir.Obj(*self.members((node, None)))
 
     def _tuple(self, node: Node) -> ir.TypeExpr:
         """Return a tuple, whose items may have names; one with optional items is a union of tuples."""
@@ -236,18 +236,20 @@ class TypeReader:
     # -- members -------------------------------------------------------------------------------------
 
     def members(
-        self, *bodies: tuple[Node, AbstractContextManager[None]]
+        self, *bodies: tuple[Node, AbstractContextManager[None] | None]
     ) -> tuple[tuple[ir.Field, ...], ir.IndexSig | None]:
         """Return the members between braces, and the index signature among them; further bodies are merged.
 
-        The context of each lets errors in it name its file.
+        The context of each lets errors in it name its file; None if that is being read.
         """
         fields: dict[str, ir.Field] = {}
         index: ir.IndexSig | None = None
         for body, context in bodies:
+            if context is None:
+                index = self._body(body, fields, index)
+                continue
             with context:
-                found = self._body(body, fields, index)
-            index = found
+                index = self._body(body, fields, index)
         return tuple(fields.values()), index
 
     def _body(self, body: Node, fields: dict[str, ir.Field], index: ir.IndexSig | None) -> ir.IndexSig | None:

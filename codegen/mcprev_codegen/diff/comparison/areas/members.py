@@ -203,6 +203,8 @@ def _optionality(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[
 
 
 def _limits(site: _MemberSite, old: ir.Tags, new: ir.Tags) -> Iterator[Change]:
+    if old == new:
+        return
     for row in ir.CONSTRAINTS:
         for was, is_now in _steps(row, row.of(old), row.of(new)):
             rule = "constraint-tightened" if row.tightened(was, is_now) else "constraint-loosened"
