@@ -75,6 +75,7 @@ workers: setup
 fuzz: SECONDS := 60
 fuzz: SEED := $(shell date +%s)
 fuzz: setup
+	if command -v npm >/dev/null 2>&1; then $(MAKE) --no-print-directory .tsc/.ready; fi
 	mkdir -p build
 	drawing=$$(grep -rlE --include='test_*.py' '\b(sampled|sampled_of|diagonal)\(|SOME_ROWS|each_once|assert_linear|odd_results' tests) \
 	  && $(BIN)/pytest --collect-only -q $$drawing > build/of-make-test \
@@ -212,6 +213,10 @@ TYPE_PACKAGES := vscode-languageserver-types@3.18.5 @vscode/debugprotocol@1.68.0
                  openapi-types@12.1.3 @octokit/webhooks-types@7.6.1 @octokit/openapi-types@29.0.1 \
                  telegram-typings@5.0.0 @slack/types@3.2.0 vega-typings@2.3.0 @agentclientprotocol/sdk@2.4.0 \
                  @figma/rest-api-spec@0.43.0 kubernetes-types@1.30.0
+
+# The compiler of TypeScript, which `make fuzz` asks about the schemas that it draws.
+.tsc/.ready:
+	$(call npm_peer,typescript@5.9.3)
 
 inputs: setup .inputs/.ready
 	$(BIN)/pytest tests/codegen/test_inputs.py -n auto

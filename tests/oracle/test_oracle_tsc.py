@@ -1,0 +1,101 @@
+"""Models, JSON Schemas and TypeScript itself agree on the values of drawn schemas, right ones and changed ones.
+
+What the compiler says of the schemas that `make test` draws is recorded in `verdicts.json`, so that no Node is needed;
+`PYTHONPATH=tests python -m oracle.test_oracle_tsc` records it anew. `make fuzz` draws others, and asks the compiler where npm is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+import mini
+from fuzz.fuzzing import sampled
+from mcprev_codegen.build import packages as pipeline
+from mcprev_codegen.inputs import SchemaFolder
+from oracle.drawn import Schema, schema
+from support import ROOT, complaints, same, validator
+
+HERE: Final = Path(__file__).parent
+VERDICTS: Final = HERE / "verdicts.json"
+COMPILER: Final = ROOT / ".tsc" / "node_modules" / "typescript"
+DRAWN: Final = tuple(schema(seed, seed) for seed in range(60))
+
+
+def asked(schemas: tuple[Schema, ...]) -> list[str]:
+    """What the compiler says of each case of some schemas: `1` where it takes the value."""
+    cases = [list(case) for one in schemas for case in one.cases]
+    text = "\n".join(one.text for one in schemas)
+    done = subprocess.run(
+        ["node", str(HERE / "tsc.js"), str(COMPILER)],
+        input=json.dumps({"schema": text, "cases": cases}), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    verdicts = iter(done.stdout.strip())
+    return ["".join(next(verdicts) for _ in one.cases) for one in schemas]
+
+
+def digest(schemas: tuple[Schema, ...]) -> str:
+    return hashlib.sha256(json.dumps([[one.text, one.cases] for one in schemas]).encode()).hexdigest()
+
+
+def differences(schemas: tuple[Schema, ...], verdicts: list[str], folder: Path, package: str) -> list[str]:
+    """Where the models or the JSON Schema do not say what the compiler says, or a value does not survive."""
+    path = folder / "schema.ts"
+    path.write_text("\n".join(one.text for one in schemas), encoding="utf-8")
+    inputs = SchemaFolder(mini.write_folder(folder))
+    pipeline.generate_project(inputs, path, folder / package, "1.0", overlay=False)
+    sys.path.insert(0, str(folder / package))
+    models = import_module(f"{package}.latest")
+    sys.path.remove(str(folder / package))
+    document = json.loads((folder / package / package / "v1_0" / "schema.json").read_text(encoding="utf-8"))
+    found: list[str] = []
+    for one, expected in zip(schemas, verdicts, strict=True):
+        for (name, value), verdict in zip(one.cases, expected, strict=True):
+            type_: Any = getattr(models, name)
+            config = None if isinstance(type_, type(BaseModel)) else ConfigDict(strict=True)
+            adapter = TypeAdapter[Any](type_, config=config)
+            try:
+                kept = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
+                taken = "1" if same(kept, value) else "changed"
+            except ValidationError:
+                taken = "0"
+            judged = "01"[not complaints(validator(document["$defs"], name), value)]
+            if {taken, judged} != {verdict}:
+                found.append(
+                    f"{name} {value!r}: tsc {verdict}, model {taken}, schema.json {judged}\n{one.text}"
+                )
+    return found
+
+
+def test_all_three_agree_on_drawn_values(tmp_path: Path) -> None:
+    recorded = json.loads(VERDICTS.read_text(encoding="utf-8"))
+    assert recorded["digest"] == digest(
+        DRAWN
+    ), "other schemas are drawn: record what the compiler says of them"
+    assert {"0", "1"} <= {*"".join(recorded["verdicts"])}
+    assert differences(DRAWN, recorded["verdicts"], tmp_path, "drawn_types") == []
+
+
+@pytest.mark.skipif(
+    sampled(1) == 1 or shutil.which("node") is None or not COMPILER.exists(),
+    reason="make fuzz asks the compiler",
+)
+def test_all_three_agree_on_values_that_are_drawn_anew(tmp_path: Path) -> None:
+    first = 1000 + int(os.environ.get("MCPREV_FUZZ_SEED", "0")) * 100
+    schemas = tuple(schema(first + number, number) for number in range(sampled(10)))
+    assert differences(schemas, asked(schemas), tmp_path, "anew_types") == []
+
+
+if __name__ == "__main__":
+    made = {"digest": digest(DRAWN), "verdicts": asked(DRAWN)}
+    VERDICTS.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
