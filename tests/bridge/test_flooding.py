@@ -136,6 +136,19 @@ def test_who_is_served_in_many_sessions_keeps_nobody_out(
 def test_sets_of_capabilities_and_streams_take_the_connections_of_one_client_only(
     make: Any, row: Revision, there: Revision, way: str, what: str, bounds: Bounds | None
 ) -> None:
+    flooded(make, row, there, way, what, bounds)
+
+
+@req("SEC-6", "TIME-1")
+@pytest.mark.parametrize("what", ["slow", "listen"])
+def test_nothing_but_its_share_keeps_an_address_from_all_connections_to_a_server_with_sessions(
+    what: str,
+) -> None:
+    """Of the combinations above, these are refused by no other bound first, so each of them is tried always."""
+    flooded(one, MODERN, SESSION, "address", what, SMALL)
+
+
+def flooded(make: Any, row: Revision, there: Revision, way: str, what: str, bounds: Bounds | None) -> None:
     async def main() -> None:
         bridge, prefix, made = make(there, bounds)
         async with two(bridge, row, way) as (flood, honest):
