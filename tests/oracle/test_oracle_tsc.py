@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 import mini
 from fuzz.fuzzing import sampled
 from mcprev_codegen.build import packages as pipeline
+from mcprev_codegen.emit import rendering, shared
 from mcprev_codegen.inputs import SchemaFolder
 from oracle.drawn import Schema, schema
 from support import ROOT, complaints, same, validator
@@ -58,23 +59,38 @@ def differences(schemas: tuple[Schema, ...], verdicts: list[str], folder: Path, 
     models = import_module(f"{package}.latest")
     sys.path.remove(str(folder / package))
     document = json.loads((folder / package / package / "v1_0" / "schema.json").read_text(encoding="utf-8"))
+    judges: dict[str, Any] = {}
+    adapters: dict[str, TypeAdapter[Any]] = {}
     found: list[str] = []
     for one, expected in zip(schemas, verdicts, strict=True):
         for (name, value), verdict in zip(one.cases, expected, strict=True):
             type_: Any = getattr(models, name)
             config = None if isinstance(type_, type(BaseModel)) else ConfigDict(strict=True)
-            adapter = TypeAdapter[Any](type_, config=config)
+            if name not in adapters:
+                adapters[name] = TypeAdapter[Any](type_, config=config)
+                judges[name] = validator(document["$defs"], name)
+            adapter, judge = adapters[name], judges[name]
             try:
                 kept = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
                 taken = "1" if same(kept, value) else "changed"
             except ValidationError:
                 taken = "0"
-            judged = "01"[not complaints(validator(document["$defs"], name), value)]
+            judged = "01"[not complaints(judge, value)]
             if {taken, judged} != {verdict}:
                 found.append(
                     f"{name} {value!r}: tsc {verdict}, model {taken}, schema.json {judged}\n{one.text}"
                 )
     return found
+
+
+@pytest.fixture(autouse=True)
+def without_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generate here, and do not format: what is compared is what the models do."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    for module in (rendering, shared):
+        monkeypatch.setattr(
+            module, "format_python", lambda text: text
+        )  # pyright: ignore[reportUnknownLambdaType]
 
 
 def test_all_three_agree_on_drawn_values(tmp_path: Path) -> None:
