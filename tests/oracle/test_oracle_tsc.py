@@ -88,9 +88,7 @@ def without_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Generate here, and do not format: what is compared is what the models do."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     for module in (rendering, shared):
-        monkeypatch.setattr(
-            module, "format_python", lambda text: text
-        )  # pyright: ignore[reportUnknownLambdaType]
+        monkeypatch.setattr(module, "format_python", str)
 
 
 def test_all_three_agree_on_drawn_values(tmp_path: Path) -> None:
