@@ -35,7 +35,11 @@ def test_a_task_of_a_silent_server_holds_a_call_for_its_timeout(get: Any, within
     """It is the server that may be silent for `timeout`; a task that works may take `total_timeout`."""
 
     async def main() -> None:
-        replies: dict[str, Any] = {"tools/call": {"task": _state("working")}, "tasks/result": _mute, "tasks/get": get}
+        replies: dict[str, Any] = {
+            "tools/call": {"task": _state("working")},
+            "tasks/result": _mute,
+            "tasks/get": get,
+        }
         async with connected(ROW, replies) as (client, _, _):
             clock = asyncio.get_running_loop().time
             began = clock()
@@ -60,7 +64,11 @@ def test_a_late_result_of_a_task_comes_while_its_status_is_asked_for() -> None:
             asked.set()
             await exchange.gone.wait()
 
-        replies: dict[str, Any] = {"tools/call": {"task": _state("working")}, "tasks/result": late, "tasks/get": get}
+        replies: dict[str, Any] = {
+            "tools/call": {"task": _state("working")},
+            "tasks/result": late,
+            "tasks/get": get,
+        }
         async with connected(ROW, replies) as (client, _, _):
             assert (await client.call_tool("t", timeout=20)).text == "late"
 

@@ -29,23 +29,23 @@ class Outer(BaseModel):
 
 
 def listed() -> list[Inner]:
-    wrong: Any = [Inner(b=[1]), {"b": ["x"]}]
-    return wrong
+    wrong: object = [Inner(b=[1]), {"b": ["x"]}]
+    return cast("list[Inner]", wrong)
 
 
 def nested() -> Outer:
-    wrong: Any = {"items": [{"b": [1]}, {"b": [1, "x"]}]}
-    return wrong
+    wrong: object = {"items": [{"b": [1]}, {"b": [1, "x"]}]}
+    return cast("Outer", wrong)
 
 
 def by_name() -> dict[str, list[int]]:
-    wrong: Any = {"k": ["x", "y", 3, "z", "u"]}
-    return wrong
+    wrong: object = {"k": ["x", "y", 3, "z", "u"]}
+    return cast("dict[str, list[int]]", wrong)
 
 
 def number() -> int:
-    wrong: Any = "many"
-    return wrong
+    wrong: object = "many"
+    return cast("int", wrong)
 
 
 WHERE: Final[tuple[tuple[Callable[[], object], str], ...]] = (
@@ -93,6 +93,7 @@ class Shop:
 @pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])
 def test_what_is_bound_by_its_class_is_registered_below_it(name: str, kind: str) -> None:
     app, bound = mcprev.App("x", "1"), cast("Callable[..., object]", vars(Shop)[name])
+    registers: dict[str, Callable[[Callable[..., object]], object]]
     registers = {"tool": app.tool, "prompt": app.prompt, "resource": app.resource("a:b")}
     with pytest.raises(TypeError, match=rf"Shop\.{name}\(\) is a .* below the class, register"):
         registers[kind](bound)

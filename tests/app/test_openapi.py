@@ -27,7 +27,7 @@ from hypothesis import given, strategies as st
 import mcprev
 from fuzz.fuzzing import each_once
 from linear import Text, assert_linear
-from mcprev.app import openapi, openapi_calls, openapi_document, openapi_secrets
+from mcprev.app import openapi, openapi_calls, openapi_document, openapi_parameters, openapi_secrets
 from mcprev.app.openapi import Select
 from mcprev.app.openapi_calls import MAX_BODY, MAX_EXCERPT
 from mcprev.app.openapi_secrets import Secrets
@@ -840,7 +840,9 @@ def test_a_secret_of_few_letters_is_hidden_as_a_word(secret: str, text: str, exp
 @req("SEC-6", everywhere=True)
 def test_the_steps_of_reading_names_and_headers_grow_with_them(again: str) -> None:
     """An object of a caller has the names, and a server may set the cookies."""
-    one = openapi_calls.ApiArgument("f", "query", {}, required=False, style="form", explode=True, more=True)
+    one = openapi_parameters.ApiArgument(
+        "f", "query", {}, required=False, style="form", explode=True, more=True
+    )
 
     def check(name: str) -> None:
         with contextlib.suppress(mcprev.ToolError):

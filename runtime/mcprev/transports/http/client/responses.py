@@ -121,7 +121,8 @@ class HttpResponse:
 async def _within(seconds: float, content: aiohttp.StreamReader) -> bytes:
     """Return the next bytes of a body. Raises `aiohttp.SocketTimeoutError` if none come for some seconds."""
     try:
-        return await asyncio.wait_for(content.readany(), seconds)
+        async with asyncio.timeout(seconds):
+            return await content.readany()
     except TimeoutError:
         text = f"nothing came for {seconds:g} s"
     raise aiohttp.SocketTimeoutError(text)
