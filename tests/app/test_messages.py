@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable
 from decimal import Decimal
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import pytest
 from pydantic import BaseModel

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from mcprev.cli import main
 from mcprev.cli.workers import NO_FOLDER, shared_metrics
+from mcprev.core.temporary_folders import NoTemporaryFolder
 from mcprev.middleware import Metrics, metrics
 from mcprev.serving.worker import ABSENT, ConnectionCounts
-from mcprev.temporary_folders import NoTemporaryFolder
 from requirements import req
 
 

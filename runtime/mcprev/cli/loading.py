@@ -18,9 +18,9 @@ import click
 
 from mcprev.callbacks import at_once
 from mcprev.cli.table import clean, echo_lines
+from mcprev.core.temporary_folders import NoTemporaryFolder
 from mcprev.errors import MissingExtra
 from mcprev.reloading.source_files import is_own_source
-from mcprev.temporary_folders import NoTemporaryFolder
 
 if TYPE_CHECKING:
     from mcprev.server.server import Server

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mcprev.temporary_folders import NoTemporaryFolder, temporary_folder
+from mcprev.core.temporary_folders import NoTemporaryFolder, temporary_folder
 
 if TYPE_CHECKING:
     from mcprev.server.server import Server

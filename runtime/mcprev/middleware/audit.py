@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from mcprev.callbacks import at_once, title_of
 from mcprev.errors import InternalError, Json, ToolError
-from mcprev.middleware.logs import MAX_PAYLOAD, SchemaSecrets, described, shown_payload
+from mcprev.middleware.logs import MAX_PAYLOAD, SchemaSecrets, call_members, shown_payload
 from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, recorded_id, wire_of
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, is_own
 
@@ -88,7 +88,7 @@ class Audit:
         return await recorded(call, call_next, partial(self._ended, of))
 
     def _ended(self, of: str, record: CallRecord) -> None:
-        told = described(record)
+        told = call_members(record)
         line: dict[str, Json] = {"id": of, "event": "end"}
         line |= {
             name: told.get(name) for name in ("method", "name", "principal", "outcome", "error", "seconds")

@@ -70,7 +70,7 @@ def shown_payload(value: Json, most: int, redactor: Redactor | None = None) -> s
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
-def described(record: CallRecord) -> dict[str, Json]:
+def call_members(record: CallRecord) -> dict[str, Json]:
     """Return the members of a record that say who called what, and how it ended."""
     call, ctx = record.call, record.call.ctx
     found: dict[str, Json] = {
@@ -127,7 +127,7 @@ class Logging:
         level = failed.get(record.outcome, self._level)
         if not self._logger.isEnabledFor(level):
             return
-        members, result = described(record), wire_of(record.result)
+        members, result = call_members(record), wire_of(record.result)
         if result is not None:
             members["bytes"] = json_size(result)
         if self._payloads:
@@ -190,4 +190,4 @@ class Timing:
         times.total += seconds
         times.longest = max(times.longest, seconds)
         if self._slow is not None and seconds >= self._slow:
-            self._logger.warning("slow call: %s", _pairs(described(record)))
+            self._logger.warning("slow call: %s", _pairs(call_members(record)))

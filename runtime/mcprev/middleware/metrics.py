@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.core.connection import Connection
+from mcprev.core.temporary_folders import NoTemporaryFolder
 from mcprev.errors import MissingExtra
 from mcprev.middleware.records import CallRecord, entry_name, passed_on, recordable, recorded
 from mcprev.server.known_names import NAMED, KnownNames
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
-from mcprev.temporary_folders import NoTemporaryFolder
 from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from types import ModuleType, TracebackType
 from typing import Final, Self, cast
 
 import mcprev_types
-from mcprev.temporary_folders import temporary_folder
+from mcprev.core.temporary_folders import temporary_folder
 
 REPORT: Final = "MCPREV_SOURCE_FILES"
 """The environment variable with the path of the file that the child writes."""
