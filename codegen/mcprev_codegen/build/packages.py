@@ -140,7 +140,7 @@ def generate_project(
     """
     distribution = resolved(out).name
     package = re.sub(r"[-.]+", "_", distribution)
-    if not is_identifier(package) or package in _IMPORTED:
+    if not (package.isascii() and is_identifier(package)) or package in _IMPORTED:
         raise InputError(
             f"{out}: the package is named after this folder, but '{package}' is not a valid package name, "
             "or that of a package that its modules import"

@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.models.sections import COMMON, MESSAGES, categories
+from mcprev_codegen.emit.models.sections import COMMON, MESSAGES, categories, section_module
 from mcprev_codegen.emit.pydantic import hides_member
 from mcprev_codegen.facts import Revision
-from mcprev_codegen.python import PythonNames, legal_name, module_name, snake_case
+from mcprev_codegen.python import PythonNames, legal_name, module_name
 from mcprev_codegen.resolve import Schema
 
 
@@ -32,7 +32,7 @@ def with_chosen_names(revision: Revision, reserved: Collection[str]) -> Revision
         members.get(f.name) or given.attribute(f.name) for name in schema.types for f in schema.fields(name)
     }
     titles = (*categories(revision, ()).values(), COMMON, MESSAGES)
-    modules = {module_name(revision.name), *map(snake_case, titles)}
+    modules = {module_name(revision.name), *map(section_module, titles)}
     used = {*reserved, *modules}
     stated = {*map(given.class_name, given.types.keys() & schema.types.keys())}
     types = _chosen(

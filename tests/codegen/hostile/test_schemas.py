@@ -350,6 +350,19 @@ def structure(value: Any) -> Any:
     return type(value).__name__
 
 
+def declared(out: Path, part: str) -> set[str]:
+    """The classes, attributes and constants in a module, or in the modules of a folder."""
+    found: set[str] = set()
+    for path in out.rglob("*.py"):
+        if part in (path.stem, path.parent.name):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    found.add(node.name)
+                elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                    found.add(node.target.id)
+    return found
+
+
 def compare(hostile: Files, plain: Files) -> None:
     assert hostile.keys() == plain.keys()
     for name, text in hostile.items():
@@ -474,10 +487,11 @@ MARK: Final = "«»"
 NO_TEXT: Final = {
     "Alias.name": "type", "Interface.name": "type", "Ref.name": "type", "Const.name": "constant", "ConstRef.name": "constant",
 }  # fmt: skip
-"""Where a name must be: the kind of `REFUSED` that shows what becomes of any other text."""
+"""Where a name must be: the kind of `CHOSEN` that shows what becomes of any other text."""
 WORDS: Final = {
     "Prim.name": "one of the keywords", "Derived.kind": "one of the generic types of TypeScript",
     "IndexSig.key": "a name of TypeScript that is used nowhere", "Module.warnings": "printed; see test_text.py",
+    "Module.texts": "the lines of other files, which errors quote", "Span.path": "one of these files, named in errors",
     "overlay.toml:entry.since": "the name of a revision", "overlay.toml:entry.until": "the name of a revision",
     "names.toml:types.KEY": "a name in Python",
     "names.toml:members.KEY": "a name in Python",
@@ -569,7 +583,7 @@ def test_the_hostile_texts_are_in_every_place_that_holds_text(
     expected |= {place for name, kind in kinds if name != PINS for place in declared_places(kind, f"{name}:")}
     assert {name for name, _ in kinds} == set(tables())
     assert expected - found == NO_TEXT.keys() | WORDS.keys()
-    assert set(NO_TEXT.values()) <= REFUSED.keys()
+    assert set(NO_TEXT.values()) <= CHOSEN.keys()
 
 
 @pytest.mark.parametrize(
@@ -663,22 +677,19 @@ def test_a_revision_whose_package_would_hide_a_name_is_refused(tmp_path: Path, n
 
 
 REFUSED: Final = {
-    "constant": [f"export const {name} = 1;" for name in ("class", "Final", "METHODS", "models", "str", "__path__", "$x", "é")],
-    "type": [f"export interface {name} {{ a: string }}" for name in ("thing", "$T", "Été", "None", "Model", "T_", "__A", "Annotated { a: string }\nexport interface AnnotatedModel")],
     "stub": ['export interface Request { method: "a" } export type ServerRequest = Request; export interface Result {}'],
     "category": [
         f"/** @category {text} */\nexport interface New {{ a: string }}" for text in ("日本", "1 a", "import", "/", "a" * 61, '"""', "Con", "LPT9")
     ],
-    "member": [f"export interface New {{ {quoted(name)}: string }}" for name in ("", " ", '"', "1", "日本", "__", "model_dump", "\0")],
     "tag": [
         f"export interface New {{\n/** @{tag} {text} */\na: number }}"
         for tag in ("minimum", "maximum", "multipleOf", "exclusiveMinimum", "minLength", "maxLength", "minItems", "maxItems")
         for text in (CALL, "1e999", "nan", "-inf", "9" * 5000, '"', "1)")
     ] + [f"export interface New {{ /** @uniqueItems {CALL} */ a: string[] }}", "export interface New { /** @pattern ( */ a: string }"],
-    "number": [f"export const NEW = {'9' * digits}{end};" for digits in (400, 5000) for end in ("", ".5")],
+    "number": [f"export type New = {'9' * digits}{end};" for digits in (400, 5000) for end in ("", ".5")],
     "surrogate": [
-        'export const NEW = "\\ud800";', 'export type New = "a\\udfffb";', 'export interface New { "a\\ud800": string }',
-        '/** @default "\\ud800" */\nexport interface New { a: string }', 'export const NEW = "\\u{110000}";',
+        'export type New = "\\ud800";', 'export type New = "a\\udfffb";', 'export interface New { "a\\ud800": string }',
+        '/** @default "\\ud800" */\nexport interface New { a: string }', 'export type New = "\\u{110000}";',
     ],
 }  # fmt: skip
 
@@ -686,7 +697,7 @@ REFUSED: Final = {
 @pytest.mark.parametrize(
     "source", [pytest.param(s, id=f"{k}-{n}") for k, v in REFUSED.items() for n, s in enumerate(v)]
 )
-def test_what_can_be_no_name_or_number_is_refused_where_it_stands(tmp_path: Path, source: str) -> None:
+def test_what_can_be_no_module_number_or_text_is_refused_where_it_stands(tmp_path: Path, source: str) -> None:
     path = mini.write_source(tmp_path, f"{mini.SOURCE}{source}")
     with pytest.raises(SchemaError) as caught:
         pipeline.generate_project(
@@ -698,9 +709,68 @@ def test_what_can_be_no_name_or_number_is_refused_where_it_stands(tmp_path: Path
     assert not (tmp_path / OUT).exists()
 
 
+CHOSEN: Final = {
+    "constant": {
+        "class": "class_", "Final": "Final_", "METHODS": "METHODS_", "models": "models_", "str": "str_",
+        "__path__": "_path", "$x": "x", "é": "é",
+    },
+    "type": {
+        "thing": "thing_", "$T": "T", "Été": "Été", "None": "None_", "Model": "Model_", "T_": "T_", "__A": "_A",
+        "Annotated": "Annotated_", "AnnotatedModel": "AnnotatedModel", "__class__": "_class",
+    },
+    "member": {
+        "": "field", " ": "field_2", '"': "field_3", "1": "field_1", "日 本": "日_本", "__": "field_4",
+        "model_dump": "model_dump_", "\0": "field_5", "__class__": "class_", f"x\n{CALL}": "x_canary",
+        f"{CALL}: str = {CALL}": "canary_str_canary", "\u2028import os": "import_os", "self.x": "self_x",
+    },
+}  # fmt: skip
+"""Names that Python cannot have, or that the package uses itself, and those that a file which is not pinned gets."""
+
+
+def test_what_can_be_no_name_gets_one_that_is_no_harm(tmp_path: Path) -> None:
+    members = [quoted(name) for name in CHOSEN["member"]]
+    made: list[Path] = []
+    for out, constants, types, attributes in (
+        ("chosen", CHOSEN["constant"], CHOSEN["type"], members),
+        (
+            "plain",
+            [f"harmless_{n}" for n, _ in enumerate(CHOSEN["constant"])],
+            [f"Harmless{n}" for n, _ in enumerate(CHOSEN["type"])],
+            [quoted(f"harmless {n}") for n, _ in enumerate(members)],
+        ),
+    ):
+        constant = "".join(f"export const {name} = {n};\n" for n, name in enumerate(constants))
+        type_ = "".join(f"export interface {name} {{ a: string }}\n" for name in types)
+        member = f"export interface New {{ {' '.join(f'{name}: string;' for name in attributes)} }}"
+        made.append(project(tmp_path / out, f"{mini.SOURCE}{constant}{type_}{member}"))
+    compare(*map(files, made))
+    assert report(made[0] / "chosen") == NOTHING
+    for kind, names in CHOSEN.items():
+        assert {*names.values()} <= declared(made[0], "constants" if kind == "constant" else "models")
+
+
+LEFT_OUT: Final = [
+    *(f"export const NEW = {'9' * digits}{end};" for digits in (400, 5000) for end in ("", ".5")),
+    'export const NEW = "\\ud800";', 'export const NEW = "\\u{110000}";',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", [pytest.param(s, id=str(n)) for n, s in enumerate(LEFT_OUT)])
+def test_a_constant_that_can_be_no_number_or_text_is_left_out_with_a_warning(
+    tmp_path: Path, source: str
+) -> None:
+    pins, path = mini.write_folder(tmp_path / "pins"), mini.write_source(tmp_path, f"{mini.SOURCE}{source}")
+    done = pipeline.generate_project(SchemaFolder(pins), path, tmp_path / "left", "acme", overlay=False)
+    compare(files(tmp_path / "left"), files(project(tmp_path / "plain", mini.SOURCE)))
+    (told,) = done.warnings
+    line = mini.SOURCE.count("\n") + 1
+    assert told.startswith(f"{path}:{line}:")
+    assert told.endswith("'NEW'")
+
+
 @pytest.mark.parametrize("kind", ["types", "members"])
 @pytest.mark.parametrize(
-    "name", ["a b", '"', f"x; {CALL}", f"x\n{CALL}", "class", "é", "__init__", "self.x", "\ufb01"]
+    "name", ["a b", '"', f"x; {CALL}", f"x\n{CALL}", "class", "e\u0301", "__init__", "self.x", "\ufb01"]
 )
 def test_what_can_be_no_name_is_refused_among_those_that_are_given_too(
     tmp_path: Path, kind: str, name: str

@@ -8,6 +8,7 @@ few others.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,12 @@ MESSAGES: Final = "Messages"
 """The section of aliases without users: the unions of all messages of a side."""
 SMALL: Final = 2
 """The maximum number of types in a section that shares its module with others."""
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+
+
+def section_module(title: str) -> str:
+    """Return the name of the module of a section, without the letters of its title that are not in ASCII."""
+    return snake_case(_NOT_ASCII.sub("_", title))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +46,8 @@ class Section:
 
     @property
     def module(self) -> str:
-        """The name of the module: `tools/list` gives `tools_list`."""
-        return snake_case(self.title)
+        """The name of the module: `tools/list` gives `tools_list`; it is one of a file too, so in ASCII."""
+        return section_module(self.title)
 
 
 def categories(revision: Revision, later: Sequence[Revision]) -> dict[str, str]:
@@ -132,7 +139,7 @@ class Layout:
     def _with_modules_merged(self, titles: Mapping[str, str]) -> dict[str, str]:
         """Return the titles with one title for each module: `Tools` and `tools` have the same one."""
         first: dict[str, str] = {}
-        return {name: first.setdefault(snake_case(title), title) for name, title in titles.items()}
+        return {name: first.setdefault(section_module(title), title) for name, title in titles.items()}
 
     def _with_cycles_merged(self, titles: Mapping[str, str]) -> dict[str, str]:
         """Return the titles with sections that need each other merged: import cycles are not allowed."""
