@@ -78,12 +78,7 @@ def generate(
         raise InputError(
             f"{out}: this folder is for the packages of target {DEFAULT_TARGET}; pass another one"
         )
-    names = list(load_pins(folder))
-    if unknown := [name for name in only if name not in names]:
-        raise InputError(f"revision '{unknown[0]}' is not pinned; pinned are {', '.join(names) or 'none'}")
-    wanted = [custom.name] if custom else [name for name in names if not only or name in only]
-    if not wanted:
-        raise InputError("no revision is pinned; run `mcprev import PATH_OR_URL --revision REV` first")
+    wanted = [custom.name] if custom else _pinned_names(folder, only)
     pinned = load_pinned(folder)
     status = decision_status(folder, pinned)
     kind = TARGETS[target]
@@ -116,6 +111,16 @@ def generate(
         () if custom else status.decisions,
         custom.warnings if custom else (),
     )
+
+
+def _pinned_names(folder: SchemaFolder, only: Sequence[str]) -> list[str]:
+    """Return the names of the revisions to generate: `only` some, or all. Raises `InputError` if one is not pinned."""
+    names = list(load_pins(folder))
+    if unknown := [name for name in only if name not in names]:
+        raise InputError(f"revision '{unknown[0]}' is not pinned; pinned are {', '.join(names) or 'none'}")
+    if not names:
+        raise InputError("no revision is pinned; run `mcprev import PATH_OR_URL --revision REV` first")
+    return [name for name in names if not only or name in only]
 
 
 def generate_project(
