@@ -21,17 +21,17 @@ KINDS: Final = {kind.__name__ for kind in get_args(TypeExpr)}
 DEFAULTS: Final = {
     "diff/comparison/context.py normalise": "of all nodes, it changes these; `map_nodes` visits what is in the others",
     "diff/comparison/view.py _sorted": "of all nodes, it changes these; `map_nodes` visits what is in the others",
-    "emit/chosen_names.py change": "of all nodes, it changes these; `map_nodes` visits what is in the others",
+    "emit/names/chosen.py change": "of all nodes, it changes these; `map_nodes` visits what is in the others",
     "emit/models/planner.py _holds_open_union": "what is not listed holds no union of whole objects",
     "emit/targets/expressions.py _placeholder": "of all nodes, it changes these; `map_nodes` visits what is in the others",
     "resolve/distribution.py change": "of all nodes, it changes these; `map_nodes` visits what is in the others",
-    "typescript/reader/operators.py members": "what is not listed is refused, with its place",
-    "typescript/reader/operators.py index": "what is not listed has no index signature; that of a record is in it",
-    "typescript/reader/operators.py _items": "what is not listed is refused, with its place",
-    "typescript/reader/operators.py _derived": "what is not listed is refused, with its place",
-    "typescript/reader/operators.py _pieces": "what is not listed is refused, with its place",
-    "typescript/reader/operators.py _kinds": "what is not listed stands for itself",
-    "typescript/reader/tuples.py spread": "what is not listed is refused, with its place",
+    "typescript/reader/types/operators.py members": "what is not listed is refused, with its place",
+    "typescript/reader/types/operators.py index": "what is not listed has no index signature; that of a record is in it",
+    "typescript/reader/types/operators.py _items": "what is not listed is refused, with its place",
+    "typescript/reader/types/operators.py _derived": "what is not listed is refused, with its place",
+    "typescript/reader/types/operators.py _pieces": "what is not listed is refused, with its place",
+    "typescript/reader/types/operators.py _kinds": "what is not listed stands for itself",
+    "typescript/reader/types/tuples.py spread": "what is not listed is refused, with its place",
 }
 """The functions in which `case _` stands for kinds of types, each with its reason."""
 MADE_UP: Final = '''

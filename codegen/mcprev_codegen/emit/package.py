@@ -15,7 +15,7 @@ from mcprev_codegen.emit.json_schema import JsonSchema, schema_document
 from mcprev_codegen.emit.meta_json import meta_document
 from mcprev_codegen.emit.models.plan import ModelPlan
 from mcprev_codegen.emit.models.planner import model_schema, plan_models
-from mcprev_codegen.emit.name_checks import check_names
+from mcprev_codegen.emit.names.checks import check_names
 from mcprev_codegen.emit.provenance import MODELS_FOLDER, SHARED, has_header, header_lines
 from mcprev_codegen.emit.pydantic import IMPORTED, model_files
 from mcprev_codegen.emit.rendering import GeneratedFile, python_files

@@ -20,7 +20,7 @@ def normalised(
 ) -> NormalForm:
     """Return the normal form of a type; a recursive reference becomes the name of the type.
 
-    Aliases in it are written out; `emit.name_checks` bounds what that takes.
+    Aliases in it are written out; `emit.names.checks` bounds what that takes.
     """
     if is_anything(schema, type_):
         return ANY_VALUE

@@ -11,7 +11,7 @@ from typing import Final, LiteralString
 from mcprev_codegen import ir
 from mcprev_codegen.emit.docstrings import Docs
 from mcprev_codegen.emit.models.planner import model_schema
-from mcprev_codegen.emit.name_checks import check_names
+from mcprev_codegen.emit.names.checks import check_names
 from mcprev_codegen.emit.package import RevisionChain
 from mcprev_codegen.emit.provenance import header_lines
 from mcprev_codegen.emit.targets.expressions import Declared, declared

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mcprev_codegen import ir
 from mcprev_codegen.typescript.reader.declarations import Declarations
-from mcprev_codegen.typescript.reader.modules import Sources as Sources
+from mcprev_codegen.typescript.reader.files.modules import Sources as Sources
 from mcprev_codegen.typescript.reader.text.source_file import SourceFile
 
 

@@ -16,11 +16,11 @@ from mcprev_codegen import ir
 from mcprev_codegen.errors import NoDataError, SchemaError
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body
-from mcprev_codegen.typescript.reader.collecting import Collector
+from mcprev_codegen.typescript.reader.files.collecting import Collector
+from mcprev_codegen.typescript.reader.files.lookup import Lookup, NameScope
+from mcprev_codegen.typescript.reader.files.modules import Sources, Statement
 from mcprev_codegen.typescript.reader.generics import Arguments, Generics, is_exported, is_parametric
-from mcprev_codegen.typescript.reader.lookup import Lookup, Scope
-from mcprev_codegen.typescript.reader.modules import Sources, Statement
-from mcprev_codegen.typescript.reader.naming import Names
+from mcprev_codegen.typescript.reader.naming import DeclarationNames
 from mcprev_codegen.typescript.reader.needed import Needed
 from mcprev_codegen.typescript.reader.text.literals import read_literal
 from mcprev_codegen.typescript.reader.text.source_file import (
@@ -30,9 +30,9 @@ from mcprev_codegen.typescript.reader.text.source_file import (
     node_text,
     type_parameters,
 )
-from mcprev_codegen.typescript.reader.types import TypeReader
+from mcprev_codegen.typescript.reader.types.expressions import TypeReader
+from mcprev_codegen.typescript.reader.types.values import Values, bare_value, is_composite
 from mcprev_codegen.typescript.reader.unsupported import NOT_JSON
-from mcprev_codegen.typescript.reader.values import Values, is_composite, plain_value
 
 _CONSTANTS: Final = ("string", "template_string", "number", "unary_expression", "true", "false")
 _NOT_FOUND: Final = "what is imported from packages that cannot be found"
@@ -54,7 +54,7 @@ class Declarations:
         self._roots = roots
         self._collector = Collector(file, sources, strict=strict)
         self._lookup = Lookup(self._collector)
-        self._names = Names(file, self._collector, self._lookup, strict=strict)
+        self._names = DeclarationNames(file, self._collector, self._lookup, strict=strict)
         self._types = TypeReader(file, self, self._collector.leave_out if not strict else None)
         self._generics = Generics(file, self._names.is_taken)
         self._values = Values(file, self._types, self.constant)
@@ -63,7 +63,7 @@ class Declarations:
         self._read: dict[str, ir.Decl | None] = {}
         """The declarations by name in the IR; None while one is being read."""
         self._enums: dict[str, dict[str, ir.Literal]] = {}
-        self._scope = Scope(self._collector.first)
+        self._scope = NameScope(self._collector.first)
         self._arguments: Arguments = {}
         """What the type parameters stand for that are known here."""
         self._is_fragment = False
@@ -169,12 +169,12 @@ class Declarations:
         """Return whether a name is that of an alias with `undefined` among its values."""
         return not self._strict and name not in self._arguments and self._has_undefined(name, self._scope, 0)
 
-    def _has_undefined(self, name: str, scope: Scope, depth: int) -> bool:
+    def _has_undefined(self, name: str, scope: NameScope, depth: int) -> bool:
         statement = self._lookup.find(scope, name)
         value = None if statement is None else statement.node.child_by_field_name("value")
         if statement is None or value is None or statement.node.type != "type_alias_declaration":
             return False
-        inner = Scope(statement.module, statement.namespace)
+        inner = NameScope(statement.module, statement.namespace)
         parts = flatten(value, "union_type") if value.type == "union_type" else [value]
         return any(
             node_text(part) in ("undefined", "void")
@@ -291,12 +291,12 @@ class Declarations:
         """Read what stands in a declaration, with these arguments."""
         with (
             self._file.reading(statement.text),
-            self._at(Scope(statement.module, statement.namespace), arguments),
+            self._at(NameScope(statement.module, statement.namespace), arguments),
         ):
             yield
 
     @contextmanager
-    def _at(self, scope: Scope, arguments: Arguments) -> Iterator[None]:
+    def _at(self, scope: NameScope, arguments: Arguments) -> Iterator[None]:
         outer = self._scope, self._arguments
         self._scope, self._arguments = scope, arguments
         try:
@@ -425,7 +425,10 @@ class Declarations:
             extended = [base for clause in clauses for base in named_children(clause)]
             if not extended:
                 continue
-            with self._file.reading(part.text), self._at(Scope(part.module, part.namespace), self._arguments):
+            with (
+                self._file.reading(part.text),
+                self._at(NameScope(part.module, part.namespace), self._arguments),
+            ):
                 types = [self._types.base(base) for base in extended]
                 alone = len(extended) == 1 and not (statement.more or named_children(bodies[0][1]))
                 if alone and isinstance(types[0], ir.Array):  # an array by another name
@@ -501,7 +504,7 @@ class Declarations:
                 declarator, "a constant requires a value; write `= ` and the value after its name"
             )
         else:
-            value, _ = plain_value(value)
+            value, _ = bare_value(value)
         if value.type not in _CONSTANTS:
             self._file.unsupported(value, "as the value of a constant")
         literal_value = read_literal(self._file, value)

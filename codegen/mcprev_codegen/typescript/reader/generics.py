@@ -12,7 +12,7 @@ from tree_sitter import Node
 from mcprev_codegen import ir
 from mcprev_codegen.ir import pascal_case
 from mcprev_codegen.typescript.bounds import MAX_ARGUMENT, MAX_INSTANCES, MAX_NESTING
-from mcprev_codegen.typescript.reader.modules import Statement
+from mcprev_codegen.typescript.reader.files.modules import Statement
 from mcprev_codegen.typescript.reader.text.source_file import (
     SourceFile,
     named_children,

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from mcprev_codegen.typescript.reader.collecting import Collector
-from mcprev_codegen.typescript.reader.lookup import Lookup
-from mcprev_codegen.typescript.reader.modules import Import, Module, Statement
+from mcprev_codegen.typescript.reader.files.collecting import Collector
+from mcprev_codegen.typescript.reader.files.lookup import Lookup
+from mcprev_codegen.typescript.reader.files.modules import Import, SourceModule, Statement
 from mcprev_codegen.typescript.reader.text.source_file import SourceFile
-from mcprev_codegen.typescript.reader.values import is_composite
+from mcprev_codegen.typescript.reader.types.values import is_composite
 
 _KEYWORD: Final = "default"
 
 
-class Names:
+class DeclarationNames:
     """The names of the declarations of a schema."""
 
     def __init__(self, file: SourceFile, collector: Collector, lookup: Lookup, *, strict: bool) -> None:
@@ -102,7 +102,7 @@ class Names:
                 f"the generated name '{name}' is that of another type; rename one of them",
             )
 
-    def _exports(self, module: Module) -> Iterator[tuple[str, Statement]]:
+    def _exports(self, module: SourceModule) -> Iterator[tuple[str, Statement]]:
         """Yield what the first file exports under other names, and from other files."""
         for name, exported in module.exports.items():
             if isinstance(exported, Import) and exported.name == "*":
@@ -116,7 +116,7 @@ class Names:
             for name, statement in self._lookup.exported(target) if target else ():
                 yield name.replace(".", ""), statement
 
-    def _found(self, module: Module, name: str) -> Iterator[tuple[str, Statement]]:
+    def _found(self, module: SourceModule, name: str) -> Iterator[tuple[str, Statement]]:
         for constants in (False, True):
             statement = self._lookup.exported_as(module, name, constants=constants)
             if statement is not None:

@@ -12,9 +12,9 @@ from typing import Final, NoReturn
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import InputError, NoDataError, SchemaError
+from mcprev_codegen.typescript.reader.files.modules import Statement
 from mcprev_codegen.typescript.reader.generics import Generics
-from mcprev_codegen.typescript.reader.modules import Statement
-from mcprev_codegen.typescript.reader.naming import Names
+from mcprev_codegen.typescript.reader.naming import DeclarationNames
 from mcprev_codegen.typescript.reader.text.source_file import SourceFile, type_parameters
 
 _SHOWN: Final = 10
@@ -25,7 +25,7 @@ class Needed:
     """The declarations that are wanted, read as far as they can be."""
 
     _file: SourceFile
-    _names: Names
+    _names: DeclarationNames
     _declaration: Callable[[Statement], ir.Decl | None]
     """Returns a declaration; None for one that is none by itself."""
     _parametric: Callable[[Statement], list[ir.Decl]]

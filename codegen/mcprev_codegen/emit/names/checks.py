@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.chosen_names import is_builtin
+from mcprev_codegen.emit.names.chosen import is_builtin
 from mcprev_codegen.emit.pydantic import hides_member, pattern_error
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts import Revision

@@ -12,13 +12,13 @@ from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.reader.text.literals import read_literal
 from mcprev_codegen.typescript.reader.text.source_file import SourceFile, named_children, node_text
-from mcprev_codegen.typescript.reader.types import TypeReader
+from mcprev_codegen.typescript.reader.types.expressions import TypeReader
 
 _VALUES: Final = ("array", "object")
 _TYPES: Final = ("tuple_type", "object_type", "readonly_type", "array_type")
 
 
-def plain_value(value: Node) -> tuple[Node, bool]:
+def bare_value(value: Node) -> tuple[Node, bool]:
     """Return a value without `as const` and `satisfies` behind it, and whether there is `as const`."""
     exact = False
     while value.type == "satisfies_expression" or (
@@ -45,7 +45,7 @@ def _composite_value(declaration: Node) -> Node | None:
     value = named_children(declaration)[0].child_by_field_name("value")
     if value is None:
         return None
-    plain, exact = plain_value(value)
+    plain, exact = bare_value(value)
     return plain if exact and plain.type in _VALUES else None
 
 
@@ -71,7 +71,7 @@ class Values:
         self._file.count(node)
         if depth == MAX_DEPTH:
             self._file.fail(node, f"values are nested more than {MAX_DEPTH} deep; give the inner ones names")
-        node, _ = plain_value(node)
+        node, _ = bare_value(node)
         match node.type:
             case "array":
                 return ir.Tuple(tuple(self._value(item, depth + 1) for item in named_children(node)))

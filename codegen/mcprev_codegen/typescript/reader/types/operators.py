@@ -15,9 +15,9 @@ from tree_sitter import Node
 
 from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DEPTH, MAX_TEMPLATES
-from mcprev_codegen.typescript.reader.scope import TypeScope
 from mcprev_codegen.typescript.reader.text.literals import shown_number
 from mcprev_codegen.typescript.reader.text.source_file import SourceFile, named_children, node_text
+from mcprev_codegen.typescript.reader.types.scope import TypeScope
 
 UNDEFINED: Final = ir.Prim("undefined")
 """The value of an absent member; it stands only in the type of a member, until the member is read."""

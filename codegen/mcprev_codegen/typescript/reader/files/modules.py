@@ -38,7 +38,7 @@ class Statement:
     name: str
     """The name in the IR of one in the first file: `AB` for the type B of the namespace A, `A_B` for a constant."""
     own_name: str
-    module: Module
+    module: SourceModule
     namespace: str
     """The path of the namespace, with a dot at its end; empty at the top level."""
     text: Text
@@ -71,14 +71,14 @@ class Import:
 
 
 @dataclass(eq=False)
-class Module:
+class SourceModule:
     """One file, or all parts of a module with a name in quotes."""
 
     path: str
     """The file's path; for a module with a name in quotes, that of the file that first declares it."""
     name: str
     """What stands in front of a name that clashes."""
-    outer: Module | None = None
+    outer: SourceModule | None = None
     """The file around a module with a name in quotes, whose names it sees."""
     types: dict[str, Statement] = field(default_factory=dict[str, Statement])
     """The types by path: `A.B` in a namespace."""
@@ -104,10 +104,10 @@ class Module:
 
 def imported(node: Node) -> Iterator[tuple[str, Import]]:
     """Yield the names that an import statement brings, each with what it stands for."""
-    source = module_name(node)
+    source = source_name(node)
     for clause in named_children(node):
         if clause.type == "import_require_clause":
-            yield node_text(named_children(clause)[0]), Import(module_name(clause), "*")
+            yield node_text(named_children(clause)[0]), Import(source_name(clause), "*")
         if clause.type != "import_clause":
             continue
         for part in named_children(clause):
@@ -121,13 +121,13 @@ def imported(node: Node) -> Iterator[tuple[str, Import]]:
                     yield names[-1], Import(source, names[0])
 
 
-def module_name(node: Node) -> str:
+def source_name(node: Node) -> str:
     """Return the name of the module in a statement, in quotes; an empty one if there is none."""
     source = node.child_by_field_name("source") or node.child_by_field_name("name")
     return node_text(source)[1:-1] if source is not None and source.type == "string" else ""
 
 
-def references(text: str) -> Iterator[tuple[str, str]]:
+def triple_slash_references(text: str) -> Iterator[tuple[str, str]]:
     """Yield the triple-slash references at the start of a file: `path`, `types` or `lib`, and the value."""
     for line in text.split("\n"):
         stripped = line.strip()

@@ -13,8 +13,6 @@ from mcprev_codegen import ir
 from mcprev_codegen.errors import NoDataError
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.jsdoc import comment_body
-from mcprev_codegen.typescript.reader.operators import UNDEFINED, Operators
-from mcprev_codegen.typescript.reader.scope import TypeScope
 from mcprev_codegen.typescript.reader.text.literals import (
     read_literal,
     read_number,
@@ -27,7 +25,9 @@ from mcprev_codegen.typescript.reader.text.source_file import (
     named_children,
     node_text,
 )
-from mcprev_codegen.typescript.reader.tuples import Items
+from mcprev_codegen.typescript.reader.types.operators import UNDEFINED, Operators
+from mcprev_codegen.typescript.reader.types.scope import TypeScope
+from mcprev_codegen.typescript.reader.types.tuples import Items
 from mcprev_codegen.typescript.reader.unsupported import CODE, NOT_JSON, PLAIN_DATA
 
 _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})

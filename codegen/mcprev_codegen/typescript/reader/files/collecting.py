@@ -13,14 +13,14 @@ from tree_sitter import Node
 from mcprev_codegen.ir import pascal_case
 from mcprev_codegen.typescript.bounds import MAX_CHAIN, MAX_DECLARATIONS, MAX_DEPTH, MAX_FILES
 from mcprev_codegen.typescript.jsdoc import is_heading
-from mcprev_codegen.typescript.reader.modules import (
+from mcprev_codegen.typescript.reader.files.modules import (
     Import,
-    Module,
+    SourceModule,
     Sources,
     Statement,
     imported,
-    module_name,
-    references,
+    source_name,
+    triple_slash_references,
 )
 from mcprev_codegen.typescript.reader.text.source_file import (
     SourceFile,
@@ -44,14 +44,14 @@ class Collector:
         self._sources = sources
         self._strict = strict
         self._texts: dict[str, Text] = {}
-        self._files: dict[str, Module] = {}
-        self._quoted: dict[str, Module] = {}
+        self._files: dict[str, SourceModule] = {}
+        self._quoted: dict[str, SourceModule] = {}
         """The modules with a name in quotes."""
-        self.globals: list[Module] = []
+        self.globals: list[SourceModule] = []
         """The modules whose names all files see: those without imports and exports, and `declare global`."""
-        self.known_as: dict[str, Module] = {}
+        self.known_as: dict[str, SourceModule] = {}
         """The modules that all files see under a name, by `export as namespace`."""
-        self._found: dict[tuple[str, str], Module | None] = {}
+        self._found: dict[tuple[str, str], SourceModule | None] = {}
         self.first = self._module(file.first)
         self.left_out: dict[str, list[tuple[Text, Node]]] = {}
         """What describes no data, by its kind."""
@@ -67,11 +67,11 @@ class Collector:
         """The lines of the further files, by path."""
         return {path: text.lines for path, text in self._texts.items() if text is not self._file.first}
 
-    def others_of_first(self) -> list[Module]:
+    def others_of_first(self) -> list[SourceModule]:
         """Return the modules with names in quotes, and those of globals, which may have parts in the first file."""
         return [*dict.fromkeys((*self._quoted.values(), *self.globals))]
 
-    def find(self, name: str, importer: Module) -> Module | None:
+    def find(self, name: str, importer: SourceModule) -> SourceModule | None:
         """Return the module that a name means in another one; None if there is none."""
         key = name, importer.path
         if key not in self._found:
@@ -87,15 +87,15 @@ class Collector:
 
     # -- files ---------------------------------------------------------------------------------------
 
-    def _module(self, text: Text) -> Module:
+    def _module(self, text: Text) -> SourceModule:
         self._texts[text.path] = text
         path = PurePath(text.path)
         stem = path.name.partition(".")[0]
-        found = Module(text.path, pascal_case(path.parent.name if stem == "index" else stem))
+        found = SourceModule(text.path, pascal_case(path.parent.name if stem == "index" else stem))
         self._files[text.path] = found
         return found
 
-    def _open(self, path: str) -> Module:
+    def _open(self, path: str) -> SourceModule:
         if path in self._files:
             return self._files[path]
         if len(self._files) == MAX_FILES or self._depth == MAX_CHAIN:
@@ -113,7 +113,7 @@ class Collector:
         self._depth -= 1
         return found
 
-    def _read(self, module: Module, text: Text) -> None:
+    def _read(self, module: SourceModule, text: Text) -> None:
         self._collect(module, text.root, "")
         is_module = any(
             node.type in ("import_statement", "export_statement") for node in named_children(text.root)
@@ -122,7 +122,7 @@ class Collector:
             self.globals.append(module)
         if self._sources is None:
             return
-        for kind, value in references("\n".join(text.lines[:400])):
+        for kind, value in triple_slash_references("\n".join(text.lines[:400])):
             path = (
                 self._sources.find(value if kind == "types" else f"./{value}", text.path)
                 if kind != "lib"
@@ -133,7 +133,7 @@ class Collector:
 
     # -- statements ----------------------------------------------------------------------------------
 
-    def _collect(self, module: Module, body: Node, namespace: str) -> None:
+    def _collect(self, module: SourceModule, body: Node, namespace: str) -> None:
         """Find the declarations in a file, module or namespace."""
         listed: list[Node] = []
         for node, leading, trailing in self._file.siblings(body):
@@ -159,7 +159,7 @@ class Collector:
         for node in listed:
             self._refuse_undeclared(module, node, namespace)
 
-    def _refuse_undeclared(self, module: Module, node: Node, namespace: str) -> None:
+    def _refuse_undeclared(self, module: SourceModule, node: Node, namespace: str) -> None:
         path = f"{namespace}{node_text(node)}"
         known: Iterable[str] = chain(
             module.types, module.constants, module.namespaces, module.code, module.aliases
@@ -167,9 +167,9 @@ class Collector:
         if module is self.first and path not in known and path not in module.imports and not namespace:
             self._file.fail(node, f"'{node_text(node)}' is not declared in this file")
 
-    def _exports(self, module: Module, node: Node, namespace: str, listed: list[Node]) -> bool:
+    def _exports(self, module: SourceModule, node: Node, namespace: str, listed: list[Node]) -> bool:
         """Add what a statement exports that declares nothing; return whether it is one."""
-        source = module_name(node)
+        source = source_name(node)
         if node.child_by_field_name("declaration") is not None or (source and self._sources is None):
             return False
         kinds = {child.type: child for child in named_children(node)}
@@ -194,7 +194,7 @@ class Collector:
         return True
 
     def _export_list(
-        self, module: Module, clause: Node, source: str, namespace: str, listed: list[Node]
+        self, module: SourceModule, clause: Node, source: str, namespace: str, listed: list[Node]
     ) -> bool:
         """Add the names of `export { A, B as C }`; return whether they can be read."""
         for specifier in named_children(clause):
@@ -244,7 +244,7 @@ class Collector:
 
     def _add(
         self,
-        module: Module,
+        module: SourceModule,
         node: Node,
         namespace: str,
         inner: Node,
@@ -295,12 +295,12 @@ class Collector:
             )
         declared[path] = replace(first, more=(*first.more, further))
 
-    def _collect_global(self, module: Module, body: Node) -> None:
-        found = Module(module.path, module.name, module)
+    def _collect_global(self, module: SourceModule, body: Node) -> None:
+        found = SourceModule(module.path, module.name, module)
         self.globals.append(found)
         self._collect(found, body, "")
 
-    def _collect_namespace(self, module: Module, node: Node, outer: str) -> None:
+    def _collect_namespace(self, module: SourceModule, node: Node, outer: str) -> None:
         name, *body = named_children(node)
         if name.type == "string":
             self._collect_quoted(module, node, node_text(name)[1:-1], body)
@@ -313,13 +313,13 @@ class Collector:
         if body:
             self._collect(module, body[0], namespace)
 
-    def _collect_quoted(self, module: Module, node: Node, name: str, body: Sequence[Node]) -> None:
+    def _collect_quoted(self, module: SourceModule, node: Node, name: str, body: Sequence[Node]) -> None:
         """Collect a module with a name in quotes; one that a file has the name of becomes a part of that."""
         if self._sources is None:
             self._file.unsupported(node, "at the top level")
         known = self._quoted.get(name)
         if known is None:
-            known = self._quoted[name] = Module(module.path, pascal_case(name), module)
+            known = self._quoted[name] = SourceModule(module.path, pascal_case(name), module)
             path = self._sources.find(name, module.path)
             if path is not None:
                 other = self._open(path)
