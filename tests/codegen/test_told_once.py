@@ -28,6 +28,8 @@ from mcprev_codegen.support import Direction, Kind, MethodSpec, Transport
 ROOT: Final = Path(mcprev_codegen.__file__).parent
 VOCABULARY: Final = "facts/vocabulary.py"
 CONSTRAINTS_: Final = "ir/constraints.py"
+BASE: Final = "support/_base.py"
+"""Generated packages carry it along, without the generator: it checks the limits that pydantic does not."""
 HOMES: Final[dict[str, set[str]]] = {
     **{str(direction): {"support/_spec.py"} for direction in Direction},
     **{str(kind): {"support/_spec.py"} for kind in Kind},
@@ -38,12 +40,12 @@ HOMES: Final[dict[str, set[str]]] = {
     **{name: set[str]() for name in sorted(LISTING_UNIONS)},
     **{name: {VOCABULARY} for name in (INPUT_REQUESTS, INPUT_RESPONSES)},
     **{
-        row.keyword: {CONSTRAINTS_}
+        row.keyword: {CONSTRAINTS_, *({BASE} if row.keyword == row.attribute else ())}
         for row in CONSTRAINTS
         if row.keyword not in ("pattern", "minItems", "maxItems")
     },
     **{
-        row.attribute: {CONSTRAINTS_}
+        row.attribute: {CONSTRAINTS_, BASE}
         for row in CONSTRAINTS
         if row.attribute != row.keyword and row.argument != row.attribute
     },

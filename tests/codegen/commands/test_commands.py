@@ -128,7 +128,7 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str], words: s
         (["generate", "2000-01-01"], "revision '2000-01-01' is not pinned"),
         (
             ["generate", "--schema", "gone.ts", "--out", "out", REVISION],
-            "gone.ts: cannot be read: No such file or directory\n",
+            "gone.ts: there is no such file, no index in such a folder, and no package of that name",
         ),
         (["generate", "--schema", "gone.ts", "--out", "in"], "'in' is not a valid package name"),
         (
@@ -150,12 +150,12 @@ def test_an_input_that_is_not_in_order_exits_with_3(tmp_path: Path, arguments: l
 
 def test_a_place_in_a_file_is_shown_with_line_and_caret(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
-    path = write_source(tmp_path, SOURCE + "export class E { }\n")
+    path = write_source(tmp_path, SOURCE + r'export type E = "\ud800";' + "\n")
     result = invoke(schema, "generate", "--schema", str(path), "--out", str(tmp_path / "out"), REVISION)
     assert result.exit_code == 3
     line = SOURCE.count("\n") + 1
-    assert result.stderr.startswith(f"{path}:{line}:8: a class is not supported")
-    assert result.stderr.split("\n")[1:3] == ["    export class E { }", "           ^"]
+    assert result.stderr.startswith(f"{path}:{line}:17: a lone surrogate is not text")
+    assert result.stderr.split("\n")[1:3] == [r'    export type E = "\ud800";', f"{' ' * 20}^"]
     assert not (tmp_path / "out").exists()
 
 

@@ -83,7 +83,7 @@ def test_a_type_on_one_line_has_no_tags_of_several_lines(wrap: Callable[[ir.Obj]
 
 TEMPLATES: Final = [
     ("user-${string}", "user-", True), ("user-${string}", "user-a\nb", True), ("user-${string}", "users", False),
-    ("${number}px", "-1.5e3px", True), ("${number}px", "1.px", False), ("a${boolean}", "atrue", True),
+    ("${number}px", "-1.5e3px", True), ("${number}px", "1.px", True), ("${number}px", "1..px", False), ("a${boolean}", "atrue", True),
     ("a/b[${string}]", "a/b[c]", True), ("a", "a\n", False), ("(<#&~-\u00e9)", "(<#&~-\u00e9)", True),
     ("${string}a" * 30, "a" * 10_000 + "b", False), ("${number}${number}" * 20, "1" * 2_000 + "x", False),
 ]  # fmt: skip
