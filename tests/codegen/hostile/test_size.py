@@ -259,6 +259,18 @@ def test_the_steps_of_a_wide_schema_grow_with_it(
     assert_linear(work, lambda size: load(HEAD + shape(size)), sizes=(48, 96, 192))
 
 
+@each_once
+@pytest.mark.parametrize("step", ["interface B{n} {{ end: string }} ", "type B{n} = string; "])
+def test_the_steps_of_comparing_types_that_all_changed_alike_grow_with_them(step: str) -> None:
+    """They may have exchanged their names, each with any other."""
+
+    def sides(size: int) -> tuple[Revision, Revision]:
+        text = HEAD + OBJECT.replace("{0}", "0") + " " + each(step, size)
+        return load(text), load(changed(text))
+
+    assert_linear(lambda both: compare(*both), sides, sizes=(48, 96, 192))
+
+
 class _Key(str):
     """A name that counts how often it is compared."""
 

@@ -27,6 +27,8 @@ MIN_KEPT: Final = 0.75
 """The minimum share of members that an object keeps to be recognised under another name."""
 MIN_SHARED: Final = 0.5
 """The minimum share of uses, and of members, that a type keeps to be recognised by its uses."""
+_MAX_ALIKE: Final = 32
+"""The maximum number of changed types with the same members that are compared with one another, each with each."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ def _detect_swaps(old: View, new: View, new_of: dict[str, str]) -> None:
         like.setdefault(_outline(new, name), []).append(name)
     found: dict[str, str] = {}
     for name in changed:
-        candidates = [other for other in like.get(_outline(old, name), []) if other != name]
+        alike = like.get(_outline(old, name), [])
+        candidates = [other for other in alike if other != name] if len(alike) <= _MAX_ALIKE else []
         same = [other for other in candidates if _have_same_values(old, name, new, other)]
         if len(same) == 1:
             found[name] = same[0]
