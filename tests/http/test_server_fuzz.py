@@ -457,7 +457,7 @@ class Play:
         assert [*shared._connection_state.sends, *shared._connection_state.events] == []
         assert not any(incoming.open for incoming in shared.protocol.stateless.listeners)
         events = self.app.settings.events
-        assert events is None or vars(events)["size"] == 0
+        assert events is None or vars(events)["_all"].size == 0
 
 
 def check_answer(body: bytes, response_stream: Exchange) -> None:
