@@ -205,7 +205,7 @@ def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
 BAD: Final[dict[str, tuple[Any, str]]] = {
     "no object": ([], "not an object with servers by name"),
     "neither": ({"x": {"type": "stdio"}}, "the server 'x' .* neither `command` nor `url`"),
-    "a separator": ({"a__b": GONE}, "'a__b' cannot be a prefix with '__'"),
+    "a separator": ({"a__b": GONE, "a_b": GONE}, "two servers have the prefix 'a_b'"),
     "no name": ({"": GONE}, "cannot be a prefix"),
     "args": ({"x": {"command": "c", "args": "a b"}}, "the server 'x' .*`args` is not a list"),
     "a number": ({"x": {"command": "c", "args": [5]}}, "5 is not a string"),

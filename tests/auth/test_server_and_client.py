@@ -25,7 +25,7 @@ from running import run
 
 NEEDS: Final = {"tools/call": "write"}
 SCOPES_TOLD: Final = (
-    r"^HTTP 403: Forbidden: the token has too few scopes; .*\(required: read write\): send one that has them$"
+    r"^HTTP 403: Forbidden: the token has too few scopes; the token lacks some of the scopes read write: send one that has them$"
 )
 
 

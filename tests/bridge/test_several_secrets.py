@@ -260,7 +260,7 @@ def test_what_cannot_be_offered(options: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("names", "text"),
     [
-        (["a__b"], "cannot have the prefix 'a__b'"),
+        (["a__b", "a_b"], "have the same prefix, 'a_b'"),
         (["___"], "cannot have the prefix ''"),
         (["a b", "a-b"], "have the same prefix, 'a-b'"),
         (["a_b", "a-b"], "have the same prefix, 'a-b'"),

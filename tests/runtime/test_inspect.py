@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ from mcprev.cli import main
 from mcprev.cli.inspect_ import _list  # pyright: ignore[reportPrivateUsage]
 from mcprev.client.client import Client
 from mcprev.core.lists import ListBounds
+from mcprev.errors import RequestTimeout
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from named import SOME_ROWS
@@ -171,9 +171,9 @@ def test_the_pages_of_a_list_have_one_bound_together() -> None:
     class Slow:
         invalid_entries: Final[dict[str, Any]] = {}
 
-        async def tools(self) -> AsyncIterator[Any]:
+        async def tools(self, *, total_timeout: float) -> AsyncIterator[Any]:
             yield m.Tool(name="first", input_schema=m.ToolInputSchema.from_wire({"type": "object"}))
-            await asyncio.Event().wait()
+            raise RequestTimeout("the second page", elapsed=total_timeout, kind="total")
 
     async def main() -> None:
         errors: dict[str, str] = {}

@@ -56,7 +56,14 @@ def test_another_exception_of_a_servers_file_still_has_its_traceback(
 
 
 VARIABLES: Final = re.compile(r"""environ(?:\.get)?[(\[]\s*["']([A-Z_]+)["']|["'](MCPREV_[A-Z_]+)["']""")
-INTERNAL: Final = {"MCPREV_SOURCE_FILES", "MCPREV_WORKER", "MCPREV_COMPLETE", "COMP_WORDS", "COMP_CWORD"}
+INTERNAL: Final = {
+    "MCPREV_SOURCE_FILES",
+    "MCPREV_WORKER",
+    "MCPREV_NO_METRICS_FOLDER",
+    "MCPREV_COMPLETE",
+    "COMP_WORDS",
+    "COMP_CWORD",
+}
 """Those of a command and the processes that it starts, and of a shell that completes words."""
 
 
