@@ -202,7 +202,7 @@ class OwnStream(SharedCopy):
         }:  # it may be dead, and has noted less than it has done
             tail = await self._store.tail(self._own, int(read))
             for _, value in tail.items:
-                told = object_in(value, "a stream").get("told") if value.startswith(_TOLD) else told
+                told = object_in(value, "a stream")["told"] if value.startswith(_TOLD) else told
         if self.record.value["reader"] == self._worker.number and self._get_streams:
             self._read, self._told = read if place is None else place, told
             if not self._checks:

@@ -179,7 +179,7 @@ class HttpConnection(Connection):
         requests.tap = protocol.tap
         self.network: Network = network_at(requests.url)
         self.timeouts: PausableTimeouts = PausableTimeouts(protocol.connection.calls, self._arm)
-        self.pauses = self.timeouts.pauses
+        self.pauses: Pauses = self.timeouts.pauses
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """The tasks of the open calls."""
         self._orders: dict[object, deque[Aside]] = {}
