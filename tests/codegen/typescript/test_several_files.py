@@ -71,6 +71,10 @@ FILES: Final[dict[str, tuple[dict[str, str], str]]] = {
          "node_modules/@types/r/i.d.ts": "export type C = 3"},
         "type T = A | B | C | D; type A = 1; type B = 2; type C = 3; type D = 4",
     ),
+    "globals within a module in quotes": (
+        {"s.ts": 'declare module "m" { interface A { a: 1 } global { interface B { b: 2 } } } import { A } from "m"; type T = A'},
+        "interface A { a: 1 } interface B { b: 2 } type T = A",
+    ),
     "modules in quotes and globals": (
         {"s.ts": 'declare module "m" { interface A { a: G } } declare module "m" { namespace N { type B = A } } declare global { type G = 1 } type T = 2'},
         "interface A { a: G } type NB = A; type G = 1; type T = 2",

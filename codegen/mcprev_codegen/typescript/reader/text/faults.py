@@ -14,6 +14,8 @@ _VARIANCE: Final = re.compile(rb"(?<=[<,])\s*(?:in\s+out|in|out)(?=\s+(?!extends
 """`in` and `out` before a type parameter, which make no difference to data."""
 _EXPORT: Final = re.compile(rb"(?<=\bexport)\s+type(?=\s*\*)")
 """`type` before `*`, which exports the types of a file."""
+_GLOBAL: Final = re.compile(rb"(?<!\bdeclare )(?<![\w$.])global(?=\s*\{)")
+"""`global` before a block in a module that is declared; what the block declares is read."""
 _TEXTS: Final = frozenset(
     {"comment", "string", "string_fragment", "template_string", "template_literal_type"}
 )
@@ -27,7 +29,7 @@ def without_faults(source: bytes, root: Node) -> tuple[bytes, Mapping[int, str]]
         if not _is_text(root, match):
             names[match.start()] = match[0].decode()
             found[match.start() : match.end()] = match[0].upper()
-    for pattern in (_VARIANCE, _EXPORT):
+    for pattern in (_VARIANCE, _EXPORT, _GLOBAL):
         for match in pattern.finditer(source):
             if not _is_text(root, match):
                 found[match.start() : match.end()] = re.sub(rb"\w", b" ", match[0])
