@@ -45,13 +45,13 @@ class TooSlowError(Exception):
 
 
 def seeds(cases: int) -> Iterator[int]:
-    """The seeds to try: `cases` of them, or those that a given time suffices for."""
+    """The seeds to try: `cases` of them, and if there is a time to try cases for, as many more as it suffices for."""
     first = int(os.environ.get("MCPREV_FUZZ_SEED", "0"))
     seconds = float(os.environ.get("MCPREV_FUZZ_SECONDS", "0"))
     if not seconds:
         return iter(range(first, first + cases))
     end = time.monotonic() + seconds
-    return takewhile(lambda _: time.monotonic() < end, count(first))
+    return takewhile(lambda seed: seed < first + cases or time.monotonic() < end, count(first))
 
 
 def sampled(cases: int) -> int:

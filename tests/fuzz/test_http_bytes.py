@@ -399,7 +399,7 @@ def test_our_connections_read_what_uvicorns_read() -> None:
             served += sum(status == 200 for status, _ in result.answers)
             tried += 1
         report(tried, time.monotonic() - start)
-        assert served > tried / 3, "many streams have a request that is served"
+        assert served > tried / 2, "most streams have a request that is served"
 
     asyncio.run(test())
 

@@ -53,12 +53,18 @@ _NODES: Final[Mapping[type[Any], tuple[str, ...]]] = {
 
 def walk(node: Node) -> Iterator[Node]:
     """Yield a node and all nodes in it, in source order."""
-    yield node
-    for name in _NODES[type(node)]:
-        value: object = getattr(node, name)
-        for item in cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,):
-            if type(item) in _NODES:
-                yield from walk(cast("Node", item))
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        inner: list[Node] = []
+        for name in _NODES[type(node)]:
+            value: Any = getattr(node, name)
+            if isinstance(value, tuple):
+                inner += [item for item in cast("tuple[Node, ...]", value) if type(item) in _NODES]
+            elif type(value) in _NODES:
+                inner.append(value)
+        pending += reversed(inner)
 
 
 def references(node: Node) -> list[str]:

@@ -27,7 +27,7 @@ from support import FOLDER
 
 TYPES: Final = 5_000
 """The maximum number of types and members here: a tenth of the real one, so that the tests are fast."""
-CALLS: Final = 1_700_000
+CALLS: Final = 1_500_000
 """The maximum number of calls of Python functions; a shape that takes exponential time needs far more."""
 HEAD: Final = """
 export interface Use { use: A0; more?: A0[]; map?: { [key: string]: A0 } }
