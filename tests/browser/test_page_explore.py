@@ -106,6 +106,7 @@ def test_only_a_site_of_the_web_or_of_the_process_is_linked(
         links = page.locator(".detail-head a")
         assert [each.get_attribute("href") for each in links.all()] == ([] if href is None else [href])
         assert all("noopener" in (each.get_attribute("rel") or "") for each in links.all())
+        page.context.close()  # before the server ends, which a page would ask again
 
 
 @pytest.mark.parametrize("name", ["../../x", "<b>", "Tool?q", "a" * 101])
@@ -119,3 +120,4 @@ def test_what_is_no_name_of_a_type_is_no_part_of_a_link(open_page: Open, name: s
         page.locator(".timeline .row").nth(1).click()
         page.locator(".detail-head code").get_by_text(name[:79]).wait_for()
         assert page.locator(".detail-head a").count() == 0
+        page.context.close()  # before the server ends, which a page would ask again
