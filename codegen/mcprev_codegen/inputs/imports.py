@@ -90,8 +90,8 @@ def _package(folder: Path, name: str) -> Path | None:
 def _data(folder: Path) -> Mapping[str, object]:
     """Return the package.json of a folder; an empty one if it has none that can be read."""
     try:
-        value: object = json.loads((folder / _PACKAGE).read_bytes()) if (folder / _PACKAGE).is_file() else {}
-    except (OSError, ValueError, RecursionError):
+        value: object = json.loads(read_file(folder / _PACKAGE)) if (folder / _PACKAGE).is_file() else {}
+    except (OSError, InputError, ValueError, RecursionError):
         return {}
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
@@ -104,11 +104,16 @@ def _entry(folder: Path, subpath: str) -> Path | None:
         [data.get("types"), data.get("typings"), data.get("main"), "index"] if subpath == "." else [subpath]
     )
     for target in (*exported, *named):
-        if isinstance(target, str) and ".." not in target.split("/"):
+        if isinstance(target, str) and _is_below(target):
             path = folder / target
             if found := _file(path) or _file(path / "index"):
                 return found
     return None
+
+
+def _is_below(target: str) -> bool:
+    """Return whether a path of a package.json stays in the folder of its package."""
+    return not target.startswith("/") and ".." not in target.split("/") and "\0" not in target
 
 
 def _exported(exports: object, subpath: str) -> Iterator[str]:

@@ -239,10 +239,11 @@ def test_a_schema_is_a_file_a_folder_or_a_package(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(
     "data",
-    ["[", "[" * 100_000, '"x"', '{"exports": ' + '{"types": ' * 100 + "1" + "}" * 101, '{"types": "../../s.ts", "main": "."}', '{"exports": {".": [null, {"default": "./x/../../s"}]}}'],
+    ["[", "[" * 100_000, '"x"', '{"exports": ' + '{"types": ' * 100 + "1" + "}" * 101, '{"types": "../../s.ts", "main": "."}', '{"exports": {".": [null, {"default": "./x/../../s"}]}}', '{"types": "HERE/s.ts"}', '{"types": "x\\u0000.ts"}'],
+    ids=range(8),
 )  # fmt: skip
 def test_a_package_that_is_no_package_is_not_found(tmp_path: Path, data: str) -> None:
-    path = folder(tmp_path, {"s.ts": "", "node_modules/p/package.json": data})
+    path = folder(tmp_path, {"s.ts": "", "node_modules/p/package.json": data.replace("HERE", str(tmp_path))})
     assert TypeScriptFiles().find("p", str(path)) is None
     for name in ("p/../../s", "../\0", "p/\0", "", ".", "..", "/etc/passwd"):
         assert TypeScriptFiles().find(name, str(path)) is None
