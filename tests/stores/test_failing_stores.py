@@ -215,6 +215,7 @@ BAD_URLS = {
     "an option of SQLite": "sqlite:///file.db?cache=shared",
     "a size": "sqlite:///file.db?max_bytes=1GB",
     "a small size": "sqlite:///file.db?max_bytes=1",
+    "an absolute path with one slash": "sqlite:/srv/file.db",
     "more of memory": "memory://host",
 }
 

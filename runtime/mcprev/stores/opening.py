@@ -40,7 +40,10 @@ def open_store(url: str) -> Store:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     size = options.pop("max_bytes", "1073741824")
-    if parts.netloc or len(parts.path) < 2 or parts.fragment or options or not size.isdecimal():
+    whole = (
+        url.startswith("sqlite:///") and len(parts.path) > 1
+    )  # with one slash, an absolute path would be taken as relative
+    if not whole or parts.fragment or options or not size.isdecimal():
         raise ValueError(
             "the URL of an SQLite store is sqlite:///file for a file in this folder, or sqlite:////path/of/file, and "
             "its only option is ?max_bytes=<number>"
