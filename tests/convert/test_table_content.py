@@ -175,6 +175,8 @@ SAID: Final[tuple[tuple[list[Json], Json, bool], ...]] = (
     ([], {"result": []}, False),
     ([text("[1, 2]")], {"result": [1, 2], "more": True}, False),
     ([text("done")], {"other": "done"}, False),
+    ([text('{"ok": 1}')], {"ok": True}, False),
+    ([text("1.0")], {"result": 1}, False),
 )
 """Content, structured content, and whether the one says the other."""
 

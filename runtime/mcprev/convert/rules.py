@@ -238,7 +238,11 @@ def _is_text_of(block: Json, structured: Json) -> bool:
     if text == structured:
         return True
     try:
-        return bool(json.loads(text) == structured)
+        found = json.loads(text)
+        # Python's 1, 1.0 and True are equal, and their JSON is not.
+        return bool(found == structured) and json.dumps(found, sort_keys=True) == json.dumps(
+            structured, sort_keys=True
+        )
     except (ValueError, RecursionError):
         return False
 
