@@ -44,7 +44,7 @@ LANES: Final = 32
 WORKERS: Final = (1, 2, 4)
 STATELESS: Final = next(row for row in reversed(DEFAULT) if not row.handshake)
 SESSIONS: Final = next(row for row in reversed(DEFAULT) if row.handshake)
-SHARED: Final = find_spec("mcprev.workers") is not None
+SHARED: Final = find_spec("mcprev.sharing") is not None
 """Whether workers share sessions."""
 START: Final = 60.0
 APP: Final = """

@@ -32,7 +32,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = {"mcprev": "runtime/mcprev", "mcprev_codegen": "codegen/mcprev_codegen"}
 SITE: Final = "codegen/mcprev_explore"
 """The site of `mcprev explore`, above the generator and counted apart."""
-PROPER: Final = ("wire", "convert", "protocol", "core", "server", "client", "transports")
+PROPER: Final = ("wire", "conversion", "protocol", "core", "server", "client", "transports")
 """The areas that have to stay thin: every server or client runs through them. The others may grow with what they offer."""
 EQUALS: Final = ("diff/comparison/areas", "diff/render", "commands")
 """Folders of the generator that list equals, one module each: any number of them is read like one."""

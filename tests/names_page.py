@@ -53,7 +53,7 @@ def ours_in(cell: str) -> list[str]:
     """
     written = re.findall(r"(?<! of )`@?((?:mcprev\.)?\w+(?:\.\w+)*)(?:\([^`]*\))?`", cell)
     full = filter(None, map(public_names.target, written))
-    return [each.removeprefix("mcprev.").removeprefix("state.session.") for each in full]
+    return [each.removeprefix("mcprev.").removeprefix("server.session_state.") for each in full]
 
 
 def pairs(row: Row) -> Iterator[tuple[str, Sequence[str]]]:

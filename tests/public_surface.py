@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import mcprev
 from mcprev.app.options import EntryOptions, ResourceOptions, ServerOptions, ToolOptions
-from mcprev.authorization_server.options import LoginOptions
+from mcprev.auth.authorization_server.options import LoginOptions
+from mcprev.auth.client.credentials import AuthOptions
 from mcprev.client.options import Options
-from mcprev.oauth.credentials import AuthOptions
 from mcprev.transports.http.server.options import HttpOptions
 
 BASELINE: Final = Path(__file__).with_suffix(".txt")

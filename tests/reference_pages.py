@@ -45,7 +45,7 @@ PAGES: Final[Mapping[str, Page]] = {
         "App",
         "A server of functions: tools, resources, prompts and completions. [The guide](../servers.md) shows it in use.",
         (
-            "app.app", "app.dependencies", "app.routes", "app.openapi_routes", "forms.questions", "extras.content",
+            "app.app", "app.dependencies", "app.routes", "app.openapi.routes", "core.questions", "app.content",
         ),
         ("app.options.EntryOptions", "app.options.ToolOptions", "app.options.ResourceOptions", "app.options.ServerOptions"),
     ),
@@ -53,28 +53,28 @@ PAGES: Final[Mapping[str, Page]] = {
         "Server",
         "A server of a handler, and what handlers get. [The guide](../servers.md) shows it in use.",
         ("server.server", "server.context", "server.middleware", "server.tasks", "protocol.subscriptions", "protocol.request_state",
-         "transports.http.server.routes", "extras.cors", "extras.rate_limit"),
+         "transports.http.server.routes", "transports.http.server.cors", "middleware.rate_limit"),
         ("transports.http.server.options.HttpOptions",),
     ),
     "client": Page(
         "Client",
         "Connections to servers. [The guide](../clients.md) shows them in use.",
         ("client.connect", "client.client", "client.options", "client.targets", "client.tasks", "client.tool_result", "client.resource_result",
-         "client.subscriptions", "client.request_handler", "core.reconnect_policy", "protocol.cache", "extras.connect_all",
+         "client.subscriptions", "client.request_handler", "core.reconnect_policy", "protocol.cache", "client.connect_all",
          "transports.http.client.target", "transports.stdio.client", "transports.memory"),
     ),
     "logins": Page(
         "Authorization of clients",
         "How a client gets and keeps tokens. [The guide](../clients.md) shows it in use.",
-        ("oauth.grants", "oauth.loopback", "oauth.steps", "oauth.store", "extras.token_stores", "transports.http.client.authorization"),
-        ("oauth.credentials.AuthOptions",),
+        ("auth.client.grants", "auth.client.loopback", "auth.client.steps", "auth.client.store", "auth.client.token_stores", "transports.http.client.authorization"),
+        ("auth.client.credentials.AuthOptions",),
     ),
     "tokens": Page(
         "Authorization at servers",
         "How a server checks tokens, or issues its own in front of a provider. [The guide](../auth.md) shows it in use.",
-        ("auth.bearer", "transports.http.server.access", "extras.static_tokens", "extras.verifiers", "extras.any_verifier",
-         "authorization_server.login", "authorization_server.grants", "authorization_server.providers"),
-        ("authorization_server.options.LoginOptions",),
+        ("auth.bearer", "transports.http.server.access", "auth.static_tokens", "auth.verifiers", "auth.any_verifier",
+         "auth.authorization_server.login", "auth.authorization_server.grants", "auth.authorization_server.providers"),
+        ("auth.authorization_server.options.LoginOptions",),
     ),
     "bridge": Page(
         "Bridge",
@@ -108,22 +108,22 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "interfaces": Page(
         "User interfaces",
-        "Pages for the results of tools, in `mcprev.extensions.ui`, and one that the model writes, in `mcprev.pages`. "
+        "Pages for the results of tools, in `mcprev.extensions.ui`, and one that the model writes, in `mcprev.app.ready_pages`. "
         "[The guide](../extensions.md#show-a-page-for-the-results-of-a-tool) shows them in use.",
         (),
         (
             "extensions.ui.UserInterface", "extensions.ui.ToolInterface", "extensions.ui.Csp", "extensions.ui.SERVER",
             "extensions.ui.HOST", "extensions.ui.Page", "extensions.ui.tool_interface", "extensions.ui.read_page",
-            "extensions.ui.for_model", "extensions.ui.for_app", "pages.generated_page", "pages.MAX_GENERATED",
+            "extensions.ui.for_model", "extensions.ui.for_app", "app.ready_pages.generated_page", "app.ready_pages.MAX_GENERATED",
         ),
     ),
     "conversion": Page(
         "Conversion",
-        "Messages of one revision in the words of another, in `mcprev.convert`. [The guide](../looking.md) shows it in use.",
-        (),
+        "Messages of one revision in the words of another, in `mcprev.conversion`. [The guide](../looking.md) shows it in use.",
+        ("conversion.ladder",),
         (
-            "convert.convert", "convert.converter", "convert.Converter", "convert.PayloadKind", "convert.ConversionContext",
-            "convert.Reason", "convert.initialize_to_discover", "convert.request_meta",
+            "conversion.converter", "conversion.Converter", "conversion.PayloadKind", "conversion.ConversionContext",
+            "conversion.Reason", "conversion.initialize_to_discover", "conversion.request_meta",
         ),
     ),
     "testing": Page(
@@ -138,14 +138,14 @@ PAGES: Final[Mapping[str, Page]] = {
     "looking": Page(
         "Looking",
         "What is on the wire, what is wrong with it, and what other revisions make of it. [The guide](../looking.md) shows it in use.",
-        ("recording.tap", "looking.judging", "looking.schemas", "looking.explaining", "looking.catalog", "looking.counterparts",
-         "extras.telemetry"),
+        ("client.recording.tap", "analysis.judging", "analysis.schemas", "analysis.explaining", "analysis.catalog", "analysis.counterparts",
+         "middleware.telemetry"),
     ),
     "stores": Page(
         "Stores and state",
         "What processes of one server share, and what requests of one session do. [The guide](../stores.md) shows it in use.",
-        ("stores.opening", "stores.memory", "core.store", "state.session"),
-        ("state.session.SessionState", "stores.keys.SharedKeys", "stores.leases.Lease", "workers.leader.run_as_leader"),
+        ("stores.opening", "stores.memory", "core.store", "server.session_state"),
+        ("server.session_state.SessionState", "sharing.keys.SharedKeys", "sharing.leases.Lease", "sharing.leader.run_as_leader"),
     ),
     "extensions": Page(
         "Extensions",

@@ -15,10 +15,10 @@ import pytest
 
 import mcprev
 from asgi_bridge import Client
+from mcprev.sharing.sessions import SharedSessions
+from mcprev.sharing.worker import LEASE
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.sessions import Session
-from mcprev.workers.sessions import SharedSessions
-from mcprev.workers.worker import LEASE
 from running import run, until
 from served import Served
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
-from mcprev.convert import PayloadKind
+from mcprev.conversion import PayloadKind
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Status
 from mcprev.revisions import Revision, TaskSupport

@@ -36,7 +36,7 @@ from requirements import (
 from support import DATED, ROOT
 
 FOLDERS: Final = (
-    "wire", "protocol", "convert", "engine", "driver", "api", "stdio", "http", "auth", "tasks", "runtime", "faults",
+    "wire", "protocol", "conversion", "engine", "driver", "api", "stdio", "http", "auth", "tasks", "runtime", "faults",
 )  # fmt: skip
 """What is tested there is what the requirements are about; the rest is the generator and its packages."""
 EXEMPT: Final[Mapping[str, str]] = {

@@ -22,7 +22,7 @@ NAMES: Final = frozenset(
 """What the reference has, without `mcprev.`."""
 SHORT: Final[Mapping[str, str]] = MappingProxyType(
     {name.rpartition(".")[2]: name for name in sorted(NAMES, key=lambda name: (-name.count("."), name))}
-    | {"mcprev.convert": "convert.convert"}
+    | {"mcprev.convert": "convert"}
 )
 """The names of the reference by their last part; a name of `mcprev` itself comes before one of a module."""
 VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
@@ -31,7 +31,7 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         "client": "Client",
         "clients": "Clients",
         "ctx": "Context",
-        "ctx.session": "state.session.SessionState",
+        "ctx.session": "server.session_state.SessionState",
         "login": "Login",
         "server": "Server",
         "app.server": "Server",

@@ -5,24 +5,71 @@ Names are imported on first use, so that importing the package costs next to not
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from mcprev.analysis.catalog import RuleInfo as RuleInfo, catalog as catalog
+    from mcprev.analysis.counterparts import (
+        Counterpart as Counterpart,
+        counterpart as counterpart,
+        http_headers as http_headers,
+    )
+    from mcprev.analysis.explaining import (
+        ConversionChange as ConversionChange,
+        Explanation as Explanation,
+        explain as explain,
+    )
+    from mcprev.analysis.judging import Violation as Violation, judge as judge, judge_headers as judge_headers
+    from mcprev.analysis.schemas import schema_of as schema_of
     from mcprev.app.app import App as App
+    from mcprev.app.content import Audio as Audio, File as File, Image as Image
     from mcprev.app.dependencies import Depends as Depends, FromLifespan as FromLifespan
-    from mcprev.app.openapi_routes import OpenApiRoute as OpenApiRoute
+    from mcprev.app.openapi.routes import OpenApiRoute as OpenApiRoute
     from mcprev.app.routes import RouteRequest as RouteRequest
+    from mcprev.auth.any_verifier import AnyVerifier as AnyVerifier
+    from mcprev.auth.authorization_server.grants import User as User
+    from mcprev.auth.authorization_server.login import Login as Login
+    from mcprev.auth.authorization_server.providers import Provider as Provider
     from mcprev.auth.bearer import Bearer as Bearer
-    from mcprev.authorization_server.grants import User as User
-    from mcprev.authorization_server.login import Login as Login
-    from mcprev.authorization_server.providers import Provider as Provider
+    from mcprev.auth.client.grants import (
+        ClientCredentials as ClientCredentials,
+        EnterpriseManaged as EnterpriseManaged,
+        OAuth as OAuth,
+        WorkloadIdentity as WorkloadIdentity,
+    )
+    from mcprev.auth.client.loopback import Loopback as Loopback
+    from mcprev.auth.client.steps import DeviceCode as DeviceCode
+    from mcprev.auth.client.store import (
+        MemoryTokens as MemoryTokens,
+        Registration as Registration,
+        TokenKey as TokenKey,
+        Tokens as Tokens,
+        TokenStore as TokenStore,
+    )
+    from mcprev.auth.client.token_stores import (
+        DiskTokens as DiskTokens,
+        KeyringTokens as KeyringTokens,
+    )
+    from mcprev.auth.static_tokens import StaticTokens as StaticTokens
+    from mcprev.auth.verifiers import (
+        IntrospectionVerifier as IntrospectionVerifier,
+        JwtVerifier as JwtVerifier,
+    )
     from mcprev.bridge.bridge import Bridge as Bridge
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
+    from mcprev.client.connect_all import (
+        Clients as Clients,
+        ConnectOptions as ConnectOptions,
+        connect_all as connect_all,
+    )
     from mcprev.client.options import Options as Options
+    from mcprev.client.recording.tap import (
+        HttpExchange as HttpExchange,
+        WireEvent as WireEvent,
+        WireKind as WireKind,
+    )
     from mcprev.client.request_handler import (
         ClientContext as ClientContext,
         ClientHandler as ClientHandler,
@@ -33,7 +80,13 @@ if TYPE_CHECKING:
     from mcprev.client.targets import Target as Target
     from mcprev.client.tasks import ClientTask as ClientTask
     from mcprev.client.tool_result import ToolResult as ToolResult
-    from mcprev.convert import convert as convert
+    from mcprev.conversion.ladder import convert as convert
+    from mcprev.core.questions import (
+        Accepted as Accepted,
+        Cancelled as Cancelled,
+        Declined as Declined,
+        Sampled as Sampled,
+    )
     from mcprev.core.reconnect_policy import ReconnectPolicy as ReconnectPolicy
     from mcprev.core.store import (
         LogBounds as LogBounds,
@@ -80,67 +133,11 @@ if TYPE_CHECKING:
         WorkerLost as WorkerLost,
     )
     from mcprev.extensions.extension import Extension as Extension
-    from mcprev.extras.any_verifier import AnyVerifier as AnyVerifier
-    from mcprev.extras.connect_all import (
-        Clients as Clients,
-        ConnectOptions as ConnectOptions,
-        connect_all as connect_all,
-    )
-    from mcprev.extras.content import Audio as Audio, File as File, Image as Image
-    from mcprev.extras.cors import cors as cors
-    from mcprev.extras.rate_limit import RateLimit as RateLimit
-    from mcprev.extras.static_tokens import StaticTokens as StaticTokens
-    from mcprev.extras.telemetry import Telemetry as Telemetry
-    from mcprev.extras.token_stores import (
-        DiskTokens as DiskTokens,
-        KeyringTokens as KeyringTokens,
-    )
-    from mcprev.extras.verifiers import (
-        IntrospectionVerifier as IntrospectionVerifier,
-        JwtVerifier as JwtVerifier,
-    )
-    from mcprev.forms.questions import (
-        Accepted as Accepted,
-        Cancelled as Cancelled,
-        Declined as Declined,
-        Sampled as Sampled,
-    )
-    from mcprev.looking.catalog import RuleInfo as RuleInfo, catalog as catalog
-    from mcprev.looking.counterparts import (
-        Counterpart as Counterpart,
-        counterpart as counterpart,
-        http_headers as http_headers,
-    )
-    from mcprev.looking.explaining import (
-        ConversionChange as ConversionChange,
-        Explanation as Explanation,
-        explain as explain,
-    )
-    from mcprev.looking.judging import Violation as Violation, judge as judge, judge_headers as judge_headers
-    from mcprev.looking.schemas import schema_of as schema_of
-    from mcprev.oauth.grants import (
-        ClientCredentials as ClientCredentials,
-        EnterpriseManaged as EnterpriseManaged,
-        OAuth as OAuth,
-        WorkloadIdentity as WorkloadIdentity,
-    )
-    from mcprev.oauth.loopback import Loopback as Loopback
-    from mcprev.oauth.steps import DeviceCode as DeviceCode
-    from mcprev.oauth.store import (
-        MemoryTokens as MemoryTokens,
-        Registration as Registration,
-        TokenKey as TokenKey,
-        Tokens as Tokens,
-        TokenStore as TokenStore,
-    )
+    from mcprev.middleware.rate_limit import RateLimit as RateLimit
+    from mcprev.middleware.telemetry import Telemetry as Telemetry
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
-    from mcprev.recording.tap import (
-        HttpExchange as HttpExchange,
-        WireEvent as WireEvent,
-        WireKind as WireKind,
-    )
     from mcprev.server.context import Context as Context
     from mcprev.server.middleware import (
         CallNext as CallNext,
@@ -149,8 +146,8 @@ if TYPE_CHECKING:
         Middleware as Middleware,
     )
     from mcprev.server.server import Server as Server, ServerHandler as ServerHandler
+    from mcprev.server.session_state import StateLimits as StateLimits
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore, Tasks as Tasks
-    from mcprev.state.session import StateLimits as StateLimits
     from mcprev.stores.memory import MemoryRecords as MemoryRecords, MemoryStore as MemoryStore
     from mcprev.stores.opening import open_store as open_store
     from mcprev.transports.http.client.authorization import (
@@ -159,6 +156,7 @@ if TYPE_CHECKING:
     )
     from mcprev.transports.http.client.target import http as http
     from mcprev.transports.http.server.access import Access as Access, InvalidToken as InvalidToken
+    from mcprev.transports.http.server.cors import cors as cors
     from mcprev.transports.http.server.routes import Route as Route
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
@@ -171,37 +169,37 @@ _HOMES: Final = {
     "app.routes": ("RouteRequest",),
     "bridge.bridge": ("Bridge",),
     "app.dependencies": ("Depends", "FromLifespan"),
-    "app.openapi_routes": ("OpenApiRoute",),
+    "app.openapi.routes": ("OpenApiRoute",),
     "extensions.extension": ("Extension",),
-    "extras.cors": ("cors",),
-    "extras.rate_limit": ("RateLimit",),
-    "extras.telemetry": ("Telemetry",),
-    "looking.catalog": ("RuleInfo", "catalog"),
-    "looking.counterparts": ("Counterpart", "counterpart", "http_headers"),
-    "looking.explaining": ("ConversionChange", "Explanation", "explain"),
-    "looking.judging": ("Violation", "judge", "judge_headers"),
-    "looking.schemas": ("schema_of",),
-    "oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
-    "extras.token_stores": ("DiskTokens", "KeyringTokens"),
-    "oauth.loopback": ("Loopback",),
-    "oauth.steps": ("DeviceCode",),
-    "oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
+    "transports.http.server.cors": ("cors",),
+    "middleware.rate_limit": ("RateLimit",),
+    "middleware.telemetry": ("Telemetry",),
+    "analysis.catalog": ("RuleInfo", "catalog"),
+    "analysis.counterparts": ("Counterpart", "counterpart", "http_headers"),
+    "analysis.explaining": ("ConversionChange", "Explanation", "explain"),
+    "analysis.judging": ("Violation", "judge", "judge_headers"),
+    "analysis.schemas": ("schema_of",),
+    "auth.client.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
+    "auth.client.token_stores": ("DiskTokens", "KeyringTokens"),
+    "auth.client.loopback": ("Loopback",),
+    "auth.client.steps": ("DeviceCode",),
+    "auth.client.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access", "InvalidToken"),
     "auth.bearer": ("Bearer",),
     "transports.http.server.routes": ("Route",),
-    "extras.static_tokens": ("StaticTokens",),
-    "extras.any_verifier": ("AnyVerifier",),
-    "extras.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
-    "authorization_server.grants": ("User",),
-    "authorization_server.login": ("Login",),
-    "authorization_server.providers": ("Provider",),
+    "auth.static_tokens": ("StaticTokens",),
+    "auth.any_verifier": ("AnyVerifier",),
+    "auth.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
+    "auth.authorization_server.grants": ("User",),
+    "auth.authorization_server.login": ("Login",),
+    "auth.authorization_server.providers": ("Provider",),
     "client.client": ("Client",),
     "client.connect": ("connect",),
     "client.targets": ("Target",),
-    "extras.content": ("Audio", "File", "Image"),
+    "app.content": ("Audio", "File", "Image"),
     "server.context": ("Context",),
     "server.middleware": ("CallNext", "HandlerCall", "HandlerResult", "Middleware"),
-    "forms.questions": ("Accepted", "Cancelled", "Declined", "Sampled"),
+    "core.questions": ("Accepted", "Cancelled", "Declined", "Sampled"),
     "errors": (
         "AuthError", "AuthorizationDenied", "ConnectionLost", "ConversionError", "DiscoveryFailed",
         "HttpStatusError", "InputDeclined", "InsufficientScope", "InternalError", "InvalidParams",
@@ -210,7 +208,7 @@ _HOMES: Final = {
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
         "ServersFailed", "SessionExpired", "StateTooLarge", "StoreError", "StoreShareError", "TaskCancelled", "TokenRejected", "ToolError", "TransportError", "WorkerLost",
     ),
-    "extras.connect_all": ("Clients", "ConnectOptions", "connect_all"),
+    "client.connect_all": ("Clients", "ConnectOptions", "connect_all"),
     "client.subscriptions": ("Change", "Subscription"),
     "client.options": ("Options",),
     "protocol.cache": ("ResultCache",),
@@ -223,10 +221,11 @@ _HOMES: Final = {
     "client.resource_result": ("ResourceResult",),
     "client.tool_result": ("ToolResult",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
-    "state.session": ("StateLimits",),
+    "server.session_state": ("StateLimits",),
     "stores.memory": ("MemoryRecords", "MemoryStore"),
     "stores.opening": ("open_store",),
-    "recording.tap": ("HttpExchange", "WireEvent", "WireKind"),
+    "client.recording.tap": ("HttpExchange", "WireEvent", "WireKind"),
+    "conversion.ladder": ("convert",),
     "core.store": ("LogBounds", "LogItem", "LogTail", "Record", "Records", "Store"),
     "transports.http.client.authorization": ("Authorization", "AuthorizedRequest"),
     "transports.http.client.target": ("http",),
@@ -235,22 +234,6 @@ _HOMES: Final = {
     "wire.bounds": ("json_bounds",),
 }  # fmt: skip
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
-
-
-class _Package(ModuleType):
-    """The package has a function of the same name as one of its subpackages, and the function comes first."""
-
-    @property
-    def convert(self) -> object:
-        """What `mcprev.convert.convert` is."""
-        return import_module("mcprev.convert").convert
-
-    @convert.setter
-    def convert(self, value: object) -> None:
-        """The import system wants to put the subpackage here."""
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:
@@ -262,4 +245,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF, "convert"])
+    return sorted([*globals(), *_HOME_OF])

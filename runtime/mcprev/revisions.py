@@ -262,7 +262,7 @@ def revision_named(name: str) -> Revision:
 
 def _unspoken() -> Mapping[str, str]:
     revisions = {revision.name for revision in (*_ROWS, _DRAFT)}
-    step = Path(__file__).parent / "convert"
+    step = Path(__file__).parent / "conversion"
     found: dict[str, str] = {}
     for name, info in REVISIONS.items():
         if name not in revisions:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import mcprev
 from api.wire import CLIENT_CAPABILITIES, SERVER_INFO, Error, HandClient, HandServer, Message
-from mcprev.convert import PayloadKind, convert, initialize_to_discover, request_meta
+from mcprev.conversion import PayloadKind, convert, initialize_to_discover, request_meta
 from mcprev.errors import ConversionError
 from mcprev.revisions import LATEST, Revision
 from mcprev.transports.memory import connect_pair

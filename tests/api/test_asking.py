@@ -13,7 +13,7 @@ from pydantic import ValidationError
 import mcprev
 from api.scripted import form, sample, server, text
 from api.wire import Json, Message, served
-from convert.peers import instead
+from conversion.peers import instead
 from mcprev.core import input_requests as asking
 from mcprev.errors import ConversionError, LocalProtocolError
 from mcprev.revisions import Revision

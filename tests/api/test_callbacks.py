@@ -17,7 +17,7 @@ import mcprev
 from api.authors import Helpful, form
 from api.wire import Error, serving
 from fuzz.fuzzing import each_once
-from mcprev.forms.questions import reply_of
+from mcprev.core.questions import reply_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import req

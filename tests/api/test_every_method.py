@@ -16,7 +16,7 @@ import pytest
 
 import mcprev
 from api.wire import HandClient, Json, Message, served, serving
-from convert.peers import levelled
+from conversion.peers import levelled
 from corpus import Corpus, Judge, mutations
 from mcprev.errors import ConversionError, RemoteProtocolError
 from mcprev.revisions import LATEST, revision_named as row_of

@@ -20,7 +20,7 @@ import mcprev
 from api.scripted import giving, server, text
 from api.wire import Json, Message, served, serving
 from mcprev.app.uri_templates import file_path
-from mcprev.convert import PayloadKind, converter
+from mcprev.conversion import PayloadKind, converter
 from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.protocol import result_rules
 from mcprev.protocol.uris import is_uri

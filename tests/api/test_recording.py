@@ -16,7 +16,7 @@ import mcprev
 from api.wire import HandServer
 from fuzz.fuzzing import each_once
 from mcprev.cli import main as command
-from mcprev.recording.recording import Recording
+from mcprev.client.recording.recording import Recording
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types import Direction
 from mcprev_types.latest import models as m

@@ -191,7 +191,7 @@ def test_a_revision_is_a_package_a_row_and_a_step() -> None:
             nodes = ast.walk(ast.parse(text)) if draft.name in text else ()
             constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
             assert draft.name not in constants, file
-    steps = {path.stem for path in (RUNTIME / "convert").glob("step_*.py")}
+    steps = {path.stem for path in (RUNTIME / "conversion").glob("step_*.py")}
     steps.discard(f"step_{draft.name}")  # for members that it leaves undecided
     assert steps == {f"step_{row.name.replace('-', '_')}" for row in DEFAULT[1:]}
 

@@ -20,9 +20,9 @@ import mcprev
 from api.authors import form
 from fuzz.fuzzing import each_once
 from linear import Text, assert_linear
-from mcprev.extras import connect_all as several, host_config
-from mcprev.extras.connect_all import LIST_TIMEOUT
-from mcprev.extras.host_config import targets_of
+from mcprev.client import connect_all as several, host_config
+from mcprev.client.connect_all import LIST_TIMEOUT
+from mcprev.client.host_config import targets_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import req

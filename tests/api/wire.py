@@ -18,8 +18,8 @@ from typing import Any, Final, TypeAlias, cast
 import pytest
 
 import mcprev
-from convert.peers import objections
-from mcprev.convert import PayloadKind, convert
+from conversion.peers import objections
+from mcprev.conversion import PayloadKind, convert
 from mcprev.revisions import DEFAULT, LATEST, Revision, load, revision_named as row_of
 from mcprev.transports.memory import connect_pair
 from mcprev.wire.headers import Headers

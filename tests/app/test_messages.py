@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 import mcprev
 from asgi_bridge import Client, modern
+from mcprev.core.questions import form_of
 from mcprev.errors import InvalidParams
-from mcprev.forms.questions import form_of
 from mcprev.protocol.uris import check_uri
 from mcprev.revisions import DEFAULT
 from requirements import E, req

@@ -27,10 +27,16 @@ from hypothesis import given, strategies as st
 import mcprev
 from fuzz.fuzzing import each_once
 from linear import Text, assert_linear
-from mcprev.app import openapi, openapi_calls, openapi_document, openapi_parameters, openapi_secrets
-from mcprev.app.openapi import Select
-from mcprev.app.openapi_calls import MAX_BODY, MAX_EXCERPT
-from mcprev.app.openapi_secrets import Secrets
+from mcprev.app.openapi import (
+    calls as openapi_calls,
+    document as openapi_document,
+    openapi,
+    parameters as openapi_parameters,
+    secrets as openapi_secrets,
+)
+from mcprev.app.openapi.calls import MAX_BODY, MAX_EXCERPT
+from mcprev.app.openapi.openapi import Select
+from mcprev.app.openapi.secrets import Secrets
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req
 from running import run

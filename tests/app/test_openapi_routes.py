@@ -16,9 +16,9 @@ from yarl import URL
 
 import mcprev
 from mcprev import OpenApiRoute as Route
-from mcprev.app import openapi_calls
-from mcprev.app.openapi_asgi import AsgiSession, OpenApiApp
-from mcprev.app.openapi_calls import MAX_BODY
+from mcprev.app.openapi import calls as openapi_calls
+from mcprev.app.openapi.asgi import AsgiSession, OpenApiApp
+from mcprev.app.openapi.calls import MAX_BODY
 from mcprev.revisions import DEFAULT
 from running import run
 

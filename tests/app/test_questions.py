@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 
 import mcprev
 from asgi_bridge import Client as RawClient
+from mcprev.core.questions import Form, form_of
 from mcprev.errors import InvalidParams, McpError
-from mcprev.forms.questions import Form, form_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from named import C, rows_since

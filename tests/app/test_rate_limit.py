@@ -78,7 +78,7 @@ def test_the_window_moves_with_the_time(storage: str | None, monkeypatch: pytest
     app = app_with(mcprev.RateLimit("2/minute", storage=storage))
     start, ahead = time.time(), 0.0
     monkeypatch.setattr(
-        "mcprev.extras.rate_limit.time", SimpleNamespace(monotonic=lambda: ahead, time=time.time)
+        "mcprev.middleware.rate_limit.time", SimpleNamespace(monotonic=lambda: ahead, time=time.time)
     )
     monkeypatch.setattr(time, "time", lambda: start + ahead)
     allowed: list[bool] = []
@@ -124,7 +124,7 @@ def test_who_calls_no_more_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> N
     keys = iter(str(number) for number in range(1_000))
     limit = mcprev.RateLimit("77/second", key=lambda _: next(keys))
     ahead = 0.0
-    monkeypatch.setattr("mcprev.extras.rate_limit.time", SimpleNamespace(monotonic=lambda: ahead))
+    monkeypatch.setattr("mcprev.middleware.rate_limit.time", SimpleNamespace(monotonic=lambda: ahead))
 
     async def main() -> None:
         nonlocal ahead

@@ -17,9 +17,9 @@ import asgi_bridge
 import mcprev
 from api.transports import http, listening
 from api.wire import served
+from mcprev.core.questions import form_of
 from mcprev.errors import ConnectionLost, InvalidParams
-from mcprev.extras import telemetry as telemetry_module
-from mcprev.forms.questions import form_of
+from mcprev.middleware import telemetry as telemetry_module
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev.transforms import resources_as_tools, tools_by_search
 from mcprev.transports.http.client.connection import network_at

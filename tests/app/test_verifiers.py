@@ -17,8 +17,8 @@ from aiohttp import web
 
 import mcprev
 from api.transports import http
+from mcprev.auth.verifiers import COOLDOWN, LEEWAY, MAX_AGE, MAX_BODY, MAX_KEYS
 from mcprev.errors import TokenRejected
-from mcprev.extras.verifiers import COOLDOWN, LEEWAY, MAX_AGE, MAX_BODY, MAX_KEYS
 from named import ROW_D, ROW_E
 from running import run, until
 
@@ -97,7 +97,7 @@ class Clock:
 def steady(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock that is never set."""
     clock = Clock()
-    monkeypatch.setattr("mcprev.extras.verifiers.monotonic", clock)
+    monkeypatch.setattr("mcprev.auth.verifiers.monotonic", clock)
     return clock
 
 

@@ -12,9 +12,9 @@ import pytest
 import mcprev
 from auth.test_client_discovery import ISSUER, URL, place
 from auth.world import World, form, world
-from mcprev.oauth import device
-from mcprev.oauth.steps import HttpFetch, HttpReply, Pause, ShowCode
-from mcprev.oauth.store import Registration
+from mcprev.auth.client import device
+from mcprev.auth.client.steps import HttpFetch, HttpReply, Pause, ShowCode
+from mcprev.auth.client.store import Registration
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, text
 from requirements import req

@@ -15,8 +15,8 @@ from hypothesis import example, given, strategies as st
 import mcprev
 from auth.world import query
 from linear import assert_linear
-from mcprev.oauth import discovery, flow, tokens
-from mcprev.oauth.discovery import (
+from mcprev.auth.client import discovery, flow, tokens
+from mcprev.auth.client.discovery import (
     MAX_CHALLENGES,
     MAX_SERVERS,
     Challenge,
@@ -25,8 +25,8 @@ from mcprev.oauth.discovery import (
     challenge_of,
     parse_challenges,
 )
-from mcprev.oauth.steps import Flow, HttpFetch, HttpReply, OpenBrowser
-from mcprev.oauth.store import Registration
+from mcprev.auth.client.steps import Flow, HttpFetch, HttpReply, OpenBrowser
+from mcprev.auth.client.store import Registration
 from mcprev.revisions import DEFAULT, Revision
 from requirements import B, C, D, E, req
 

@@ -17,11 +17,11 @@ from auth.test_client_discovery import ISSUER, THEIRS, URL, follow, place
 from auth.test_client_programs import pem
 from auth.world import PRM, World, query, world
 from fuzz.fuzzing import each_once
+from mcprev.auth.client import authorizer, discovery, flow
+from mcprev.auth.client.discovery import Challenge
+from mcprev.auth.client.store import Registration
+from mcprev.auth.client.tokens import ID_JAG
 from mcprev.auth_profiles import AuthProfile
-from mcprev.oauth import authorizer, discovery, flow
-from mcprev.oauth.discovery import Challenge
-from mcprev.oauth.store import Registration
-from mcprev.oauth.tokens import ID_JAG
 from mcprev.revisions import ALL, Revision
 from named import NAMES, ROW_B
 from raw_server import Exchange, text

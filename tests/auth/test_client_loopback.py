@@ -17,9 +17,9 @@ import pytest
 
 import mcprev
 from auth.world import query, world
-from mcprev.oauth import loopback
-from mcprev.oauth.runner import MAX_BODY, FlowRunner
-from mcprev.oauth.steps import Flow, HttpFetch, HttpReply
+from mcprev.auth.client import loopback
+from mcprev.auth.client.runner import MAX_BODY, FlowRunner
+from mcprev.auth.client.steps import Flow, HttpFetch, HttpReply
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, serve
 from requirements import C, D, E, req
@@ -219,7 +219,7 @@ def test_a_browser_that_runs_until_it_is_closed_holds_up_neither_login_nor_exit(
             assert self.daemon
             super().join(0)
 
-    monkeypatch.setattr("mcprev.oauth.loopback.threading.Thread", Thread)
+    monkeypatch.setattr("mcprev.auth.client.loopback.threading.Thread", Thread)
 
     def wait(_url: str) -> bool:
         return closed.wait()

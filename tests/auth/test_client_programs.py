@@ -19,8 +19,8 @@ from joserfc import jwk, jwt
 
 import mcprev
 from auth.world import World, basic, form, world
-from mcprev.oauth import signatures, tokens
-from mcprev.oauth.discovery import ProtectedServer, ServerMetadata
+from mcprev.auth.client import signatures, tokens
+from mcprev.auth.client.discovery import ProtectedServer, ServerMetadata
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from raw_server import Exchange, text
 from requirements import C, D, E, req

@@ -11,7 +11,7 @@ import pytest
 import mcprev
 from auth.world import CALLBACK, OAUTH, PRM, World, form, query, world
 from fuzz.fuzzing import each_once
-from mcprev.oauth import tokens
+from mcprev.auth.client import tokens
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, text
 from requirements import req

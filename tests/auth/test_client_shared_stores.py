@@ -19,7 +19,7 @@ import mcprev
 from auth.world import Endpoint, World, form, world
 from fuzz.fuzzing import sampled_of
 from lanes import still, turns
-from mcprev.oauth import shared_store
+from mcprev.auth.client import shared_store
 from mcprev.revisions import DEFAULT
 from raw_server import Exchange
 from requirements import req

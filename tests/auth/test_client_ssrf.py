@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
+from mcprev.auth.client.runner import FlowRunner
+from mcprev.auth.client.steps import Answer, HttpFetch, HttpReply
 from mcprev.auth.urls import check_fetch
 from mcprev.errors import RemoteProtocolError
-from mcprev.oauth.runner import FlowRunner
-from mcprev.oauth.steps import Answer, HttpFetch, HttpReply
 from raw_server import Exchange, serve
 from requirements import C, D, E, req
 from running import run

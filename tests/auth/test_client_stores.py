@@ -19,7 +19,7 @@ import pytest
 
 import mcprev
 from auth.world import world
-from mcprev.extras import token_stores
+from mcprev.auth.client import token_stores
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req
 from running import run
@@ -157,7 +157,7 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
         def full(*_: object) -> None:
             raise OSError("no space left")
 
-        monkeypatch.setattr("mcprev.extras.token_stores.os.fsync", full)
+        monkeypatch.setattr("mcprev.auth.client.token_stores.os.fsync", full)
         with pytest.raises(OSError, match="no space left"):
             await store.keep_tokens(KEY, mcprev.Tokens("new"))
         assert list(folder.glob(".new-*")) == [], "nothing half-written stays"
@@ -268,7 +268,7 @@ def test_what_a_process_is_writing_is_not_deleted_and_is_on_the_disk_before_it_t
         assert other.get_password("", "any") is None
         usual(descriptor)
 
-    monkeypatch.setattr("mcprev.extras.token_stores.os.fsync", fsync)
+    monkeypatch.setattr("mcprev.auth.client.token_stores.os.fsync", fsync)
 
     async def main() -> None:
         await store.keep_tokens(KEY, TOKENS)
@@ -331,7 +331,7 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytes
     run(store.keep_tokens(KEY, TOKENS))
     own = os.geteuid()
     if own:
-        monkeypatch.setattr("mcprev.extras.token_stores.os.geteuid", lambda: own + 1)
+        monkeypatch.setattr("mcprev.auth.client.token_stores.os.geteuid", lambda: own + 1)
     else:  # whose folders all may use
         os.chown(tmp_path, 12345, -1)
     with pytest.raises(PermissionError, match="belongs to another user"):

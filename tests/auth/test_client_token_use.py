@@ -18,12 +18,12 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 import mcprev
 from auth.world import World, basic, form, world
+from mcprev.auth.client import tokens
+from mcprev.auth.client.active_token import ActiveToken, Source, is_good
+from mcprev.auth.client.authorizer import CLIENTS, REFUSALS
+from mcprev.auth.client.discovery import ProtectedServer, ServerMetadata
+from mcprev.auth.client.steps import HttpFetch, HttpReply
 from mcprev.errors import TokenRejected
-from mcprev.oauth import tokens
-from mcprev.oauth.active_token import ActiveToken, Source, is_good
-from mcprev.oauth.authorizer import CLIENTS, REFUSALS
-from mcprev.oauth.discovery import ProtectedServer, ServerMetadata
-from mcprev.oauth.steps import HttpFetch, HttpReply
 from mcprev.revisions import DEFAULT
 from named import ROW_D
 from raw_server import Exchange

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from auth.test_client_device import offer
 from auth.world import World, basic, query, world
+from mcprev.auth.client import device, loopback
+from mcprev.auth.client.store import TokenKey
 from mcprev.cli import main
-from mcprev.oauth import device, loopback
-from mcprev.oauth.store import TokenKey
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.urls import proxy_of
 from raw_server import Exchange, Mcp, Raw, text

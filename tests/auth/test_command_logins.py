@@ -15,8 +15,8 @@ from click.testing import Result
 from auth.world import World, world
 from fuzz.fuzzing import each_once, sampled_of
 from mcprev import DiskTokens
+from mcprev.auth.client.store import Registration, TokenKey, Tokens
 from mcprev.cli import main
-from mcprev.oauth.store import Registration, TokenKey, Tokens
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Mcp
 from requirements import req

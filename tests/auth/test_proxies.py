@@ -28,10 +28,10 @@ import mcprev
 from auth.test_client_ssrf import fetch
 from auth.test_command_login import REPLIES, ROW
 from auth.world import PRM, World, query, world
+from mcprev.auth.client.runner import FlowRunner
+from mcprev.auth.client.steps import HttpReply
 from mcprev.bridge.several.credentials import auth_of
 from mcprev.bridge.several.options import UserLogin
-from mcprev.oauth.runner import FlowRunner
-from mcprev.oauth.steps import HttpReply
 from mcprev.transports.http.urls import proxy_of
 from raw_server import Exchange, serve
 from requirements import req

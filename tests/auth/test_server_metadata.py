@@ -27,8 +27,8 @@ from auth.guarded import (
     shows,
 )
 from mcprev.errors import INVALID_REQUEST
-from mcprev.extras.cors import cors
 from mcprev.revisions import Revision
+from mcprev.transports.http.server.cors import cors
 from requirements import C, D, E, req
 from running import run
 

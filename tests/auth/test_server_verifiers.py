@@ -15,8 +15,8 @@ import pytest
 
 import mcprev
 from auth.guarded import AsgiAsk, Guarded, asked, challenge, over_asgi, shows
-from mcprev.extras import verifiers
-from mcprev.extras.verifiers import ALGORITHMS
+from mcprev.auth import verifiers
+from mcprev.auth.verifiers import ALGORITHMS
 from mcprev.wire.headers import Headers
 from named import ROW_D, ROW_E
 from requirements import req
@@ -599,7 +599,7 @@ def test_static_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyP
         compared.append(len(one) + len(other))
         return bool(real(one, other))
 
-    monkeypatch.setattr("mcprev.extras.static_tokens.hmac.compare_digest", counting)
+    monkeypatch.setattr("mcprev.auth.static_tokens.hmac.compare_digest", counting)
     static = mcprev.StaticTokens({"first": "a", "second-and-longer": "b", "third": "c"})
     for text in ("first", "third", "no", "second-and-longer-still"):
         compared.clear()

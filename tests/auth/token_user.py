@@ -15,7 +15,7 @@ import threading
 from typing import Any
 
 import mcprev
-from mcprev.extras import token_stores
+from mcprev.auth.client import token_stores
 
 
 def say(word: str, more: object = None) -> None:

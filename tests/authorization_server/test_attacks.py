@@ -25,10 +25,10 @@ from authorization_server.town import (
     Site,
     Town,
 )
-from mcprev.authorization_server import clients, server
-from mcprev.authorization_server.grants import User
-from mcprev.authorization_server.keys import challenge_of_verifier
-from mcprev.authorization_server.login import Login
+from mcprev.auth.authorization_server import clients, server
+from mcprev.auth.authorization_server.grants import User
+from mcprev.auth.authorization_server.keys import challenge_of_verifier
+from mcprev.auth.authorization_server.login import Login
 from mcprev.testing.authorization_server import LocalAuthorizationServer, LocalUsers
 from requirements import req
 from running import run

@@ -12,12 +12,12 @@ import pytest
 
 from authorization_server.test_attacks import Slow
 from authorization_server.town import REDIRECT, SECRET, Clock, Town
-from mcprev.authorization_server import documents
-from mcprev.authorization_server.documents import ClientDocuments
-from mcprev.authorization_server.keys import ServerKeys
-from mcprev.authorization_server.options import LoginSettings
-from mcprev.authorization_server.requests import PageError
-from mcprev.authorization_server.vault import Vault
+from mcprev.auth.authorization_server import documents
+from mcprev.auth.authorization_server.documents import ClientDocuments
+from mcprev.auth.authorization_server.keys import ServerKeys
+from mcprev.auth.authorization_server.options import LoginSettings
+from mcprev.auth.authorization_server.requests import PageError
+from mcprev.auth.authorization_server.vault import Vault
 from mcprev.core.store import Records
 from mcprev.stores.memory import MemoryRecords
 from requirements import req

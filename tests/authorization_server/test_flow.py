@@ -23,12 +23,12 @@ from authorization_server.town import (
     Town,
     connected,
 )
-from mcprev.authorization_server import upstream
-from mcprev.authorization_server.login import Login
-from mcprev.authorization_server.requests import PageError
-from mcprev.authorization_server.upstream import ProviderRefused, ProviderTokens
+from mcprev.auth.authorization_server import upstream
+from mcprev.auth.authorization_server.login import Login
+from mcprev.auth.authorization_server.requests import PageError
+from mcprev.auth.authorization_server.upstream import ProviderRefused, ProviderTokens
+from mcprev.auth.client.steps import HttpFetch, HttpReply
 from mcprev.errors import AuthError
-from mcprev.oauth.steps import HttpFetch, HttpReply
 from mcprev.revisions import Revision
 from mcprev.testing.authorization_server import LocalUsers
 from requirements import req

@@ -41,10 +41,10 @@ from authorization_server.town import (
     Town,
     connected,
 )
-from mcprev.authorization_server import upstream
-from mcprev.authorization_server.keys import ServerKeys
+from mcprev.auth.authorization_server import upstream
+from mcprev.auth.authorization_server.keys import ServerKeys
+from mcprev.auth.client.steps import HttpReply
 from mcprev.errors import StoreError
-from mcprev.oauth.steps import HttpReply
 from mcprev.testing.authorization_server import RESOURCE_SERVER, Browser, LocalAuthorizationServer
 from requirements import req
 from running import run
@@ -250,7 +250,7 @@ def test_a_worker_that_dies_while_it_refreshes_keeps_others_waiting_for_a_time_o
             name = access.claims["sid"]
             site.clock.now += 3700
             held: Any = (await login.server.grants.find(name)).tokens
-            from mcprev.authorization_server.upstream import ProviderTokens
+            from mcprev.auth.authorization_server.upstream import ProviderTokens
 
             assert await login._provider._leased(
                 login.server.grants, name, ProviderTokens(**held), site.clock()

@@ -33,7 +33,7 @@ from authorization_server.town import (
     Site,
 )
 from fuzz.fuzzing import each_once
-from mcprev.authorization_server import clients
+from mcprev.auth.authorization_server import clients
 from requirements import req
 from running import run
 

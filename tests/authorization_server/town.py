@@ -14,7 +14,7 @@ import aiohttp
 
 import mcprev
 from http_in_process import App, InProcess
-from mcprev.authorization_server.login import Login
+from mcprev.auth.authorization_server.login import Login
 from mcprev.testing.authorization_server import Browser
 
 SERVER: Final = "http://127.0.0.1:8101"

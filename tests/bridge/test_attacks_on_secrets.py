@@ -10,12 +10,12 @@ import pytest
 
 from api.wire import Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, text
+from mcprev.auth.client.store import MemoryTokens, TokenKey, Tokens
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.pair import ConversionReport
 from mcprev.bridge.several.logins import PrincipalTokens
 from mcprev.bridge.several.sealed import SealedTokens
 from mcprev.cli import bridge as command
-from mcprev.oauth.store import MemoryTokens, TokenKey, Tokens
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.stores.memory import MemoryRecords
 from requirements import E, req

@@ -16,7 +16,7 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
-from mcprev.looking.transcript import TranscriptValidator
+from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import E, req

@@ -25,7 +25,7 @@ from mcprev.bridge.bridge import Bridge
 from mcprev.core.store import Store
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
-from mcprev.workers.worker import LEASE
+from mcprev.sharing.worker import LEASE
 from requirements import req
 from running import run, until
 from served_workers import served

@@ -41,7 +41,7 @@ from bridge.task_hands import (
     started,
 )
 from mcprev.bridge.pair import Rule
-from mcprev.convert import Reason
+from mcprev.conversion import Reason
 from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport
 from requirements import req
 from running import run

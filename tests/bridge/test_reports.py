@@ -11,9 +11,9 @@ import pytest
 
 from api.wire import Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, question, said, text
+from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.bridge.explain import MOST, explained
 from mcprev.bridge.pair import ConversionReport
-from mcprev.looking.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision
 from requirements import E, req
 from running import run

@@ -19,6 +19,7 @@ import pytest
 import mcprev
 from api.wire import Message
 from auth.world import World, world
+from mcprev.auth.client.store import MemoryTokens, Registration, TokenKey, Tokens
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.several.asking import asks_to_log_in, without_login
 from mcprev.bridge.several.login_required import LoginRequired
@@ -26,7 +27,6 @@ from mcprev.bridge.several.logins import Logins, PrincipalTokens
 from mcprev.bridge.several.options import BridgedServer, UserLogin
 from mcprev.bridge.several.sealed import SealedTokens
 from mcprev.bridge.several.servers import ConfigFile
-from mcprev.oauth.store import MemoryTokens, Registration, TokenKey, Tokens
 from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, Responder
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.stores.memory import MemoryRecords

@@ -22,10 +22,10 @@ from bridge.joining import (
     name_of,
     tools,
 )
+from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.bridge.several import lists as lists_of
 from mcprev.core.lists import ListBounds
 from mcprev.errors import ConnectionLost
-from mcprev.looking.transcript import TranscriptValidator
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
 from running import run, until

@@ -27,6 +27,7 @@ from bridge.test_several_auth import (
     identify,
     verify,
 )
+from mcprev.auth.client.store import MemoryTokens
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.login_state import MOST, LoginStep, MemoryLogins
 from mcprev.bridge.several.logins import MOST_EACH, Logins
@@ -35,7 +36,6 @@ from mcprev.bridge.several.options import BridgedServer, UserLogin
 from mcprev.bridge.several.sealed import SealedTokens
 from mcprev.core.store import Store
 from mcprev.errors import AuthError
-from mcprev.oauth.store import MemoryTokens
 from mcprev.revisions import Revision
 from requirements import req
 from running import run

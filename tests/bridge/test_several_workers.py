@@ -44,9 +44,9 @@ from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS
 from mcprev.protocol import tasks
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
-from mcprev.workers.record import key_of
-from mcprev.workers.streams import LOST
-from mcprev.workers.worker import LEASE
+from mcprev.sharing.record import key_of
+from mcprev.sharing.streams import LOST
+from mcprev.sharing.worker import LEASE
 from requirements import E, req
 from running import run, until
 

@@ -10,7 +10,7 @@ import pytest
 
 import mcprev
 from browser.page_host import HOST, SANDBOX, PageHost, alone, hosted
-from mcprev.pages import MAX_GENERATED, generated_page
+from mcprev.app.ready_pages import MAX_GENERATED, generated_page
 from mcprev_types.latest import models
 from prose.test_guides import sections
 

@@ -52,7 +52,7 @@ ALL: Final = 15.0
 """Seconds between two times that everything is killed."""
 PAUSE: Final = 5.0
 """Seconds for which Redis is paused."""
-SHARED: Final = find_spec("mcprev.workers") is not None
+SHARED: Final = find_spec("mcprev.sharing") is not None
 """Whether sessions are shared by workers, so that clients of all revisions take part."""
 ROWS: Final = tuple(row for row in DEFAULT if not row.handshake or SHARED)
 KEPT: Final = 300.0

@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 
 import mcprev
 from linear import assert_linear
+from mcprev.client.recording.recording import Recording
 from mcprev.json_schema.redaction import Redactor
-from mcprev.recording.recording import Recording
 from mcprev.transports.http import urls
 from mcprev.transports.http.urls import mask_url, printable
 from mcprev.wire import payloads

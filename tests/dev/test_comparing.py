@@ -11,8 +11,8 @@ import pytest
 
 import mcprev
 from dev.inspected import Page, in_memory, opened
+from mcprev.analysis.judging import judge
 from mcprev.dev.launch import DirectLauncher
-from mcprev.looking.judging import judge
 from mcprev.revisions import ALL, revision_named
 from mcprev_types.latest import models
 from running import run

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import mcprev
+from mcprev.app.ready_pages import MAX_GENERATED, generated_page
 from mcprev.extensions import ui
-from mcprev.pages import MAX_GENERATED, generated_page
 from mcprev.revisions import DEFAULT, Revision
 from running import run
 

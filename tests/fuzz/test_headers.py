@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, Final
 
 from fuzz.fuzzing import character, damaged, damaged_text, fuzz, json_value, with_a_change
+from mcprev.auth.client.discovery import MAX_CHALLENGES, parse_challenges
 from mcprev.errors import HeaderMismatch, LocalProtocolError
-from mcprev.oauth.discovery import MAX_CHALLENGES, parse_challenges
 from mcprev.transports.http.security import OriginPolicy
 from mcprev.wire import media
 from mcprev.wire.headers import (

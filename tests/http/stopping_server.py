@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 import mcprev
-from mcprev.routes.health import health_routes
+from mcprev.transports.http.server.health import health_routes
 from mcprev_types.latest import models as m
 
 

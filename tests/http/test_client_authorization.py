@@ -414,6 +414,6 @@ def test_only_who_uses_a_login_loads_it() -> None:
 import sys
 import mcprev
 mcprev.http("https://example.com/mcp", auth=mcprev.Authorization())
-assert not [name for name in sys.modules if name.startswith("mcprev.oauth")]
+assert not [name for name in sys.modules if name.startswith("mcprev.auth.client")]
 """
     subprocess.run([sys.executable, "-c", script], check=True)

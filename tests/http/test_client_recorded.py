@@ -13,9 +13,9 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
+from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.bridge.bridge import Bridge
-from mcprev.looking.transcript import TranscriptValidator
-from mcprev.recording.recording import MAX_TEXT
+from mcprev.client.recording.recording import MAX_TEXT
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, Mcp, connected, serve
 from requirements import req

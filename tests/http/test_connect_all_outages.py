@@ -11,7 +11,7 @@ import pytest
 import mcprev
 from away import SECONDS, URI, as_process, over_http, soon_quiet
 from fuzz.fuzzing import each_once
-from mcprev.extras.connect_all import connect_all
+from mcprev.client.connect_all import connect_all
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
 from requirements import req

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcprev.extras.cors import cors
+from mcprev.transports.http.server.cors import cors
 from mcprev.transports.http.server.request import App, Receive, Scope, Send
 from requirements import req
 from running import run

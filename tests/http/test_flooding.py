@@ -10,8 +10,8 @@ import pytest
 
 import mcprev
 from flooding import FLOOD, client_of, each, ended, two, ways
-from mcprev.extras.rate_limit import RateLimit
 from mcprev.middleware import Metrics
+from mcprev.middleware.rate_limit import RateLimit
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import tools_by_code
 from mcprev.transports.http.server.event_store import MemoryEvents

@@ -22,9 +22,9 @@ import mcprev
 import wired
 from asgi_bridge import Client, initialize
 from mcprev.revisions import revision_named
-from mcprev.routes.table import RouteTable
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.request import App, Receive, Scope, Send
+from mcprev.transports.http.server.route_table import RouteTable
 from mcprev.transports.http.server.routes import RouteInfo
 from requirements import D
 from running import run, until

@@ -14,9 +14,9 @@ import pytest
 from asgi_bridge import SCOPE, TYPES, Client, Exchange, initialize, lifespan, request
 from fuzz.fuzzing import each_once
 from mcprev.errors import INTERNAL_ERROR, INVALID_REQUEST
-from mcprev.extras.cors import cors
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.cors import cors
 from mcprev.transports.http.server.options import HttpOptions, HttpSettings
 from requirements import NAMES, B, C, D, E, req
 from running import run, until

@@ -17,8 +17,8 @@ import pytest
 import mcprev
 from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.revisions import Revision, revision_named
-from mcprev.workers.quotas import CANDIDATES, RECOUNT
-from mcprev.workers.record import key_of
+from mcprev.sharing.quotas import CANDIDATES, RECOUNT
+from mcprev.sharing.record import key_of
 from named import A, B, C, D
 from requirements import req
 from running import run, until

@@ -31,10 +31,10 @@ from fuzz.fuzzing import each_once
 from http_in_process import InProcess
 from mcprev.errors import ConnectionLost, RpcError, StoreError, WorkerLost
 from mcprev.revisions import Revision, revision_named
+from mcprev.sharing.record import BLOCK, key_of
+from mcprev.sharing.worker import LEASE, RENEW
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.sessions import MAX_GETS
-from mcprev.workers.record import BLOCK, key_of
-from mcprev.workers.worker import LEASE, RENEW
 from named import A, B, C, D, E
 from requirements import req
 from running import run, until

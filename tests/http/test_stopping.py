@@ -27,9 +27,9 @@ from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
 from fuzz.fuzzing import diagonal, each_once
 from mcprev.errors import WorkerLost
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from mcprev.routes.health import health_routes
 from mcprev.serving.accepting import Acceptor
 from mcprev.serving.sockets import bind
+from mcprev.transports.http.server.health import health_routes
 from requirements import D, E, req
 from running import run
 

@@ -19,11 +19,11 @@ import mcprev
 from asgi_bridge import Client, initialize, notification
 from mcprev.errors import StoreError
 from mcprev.revisions import DEFAULT
-from mcprev.stores.leases import is_alive
-from mcprev.workers.quotas import SHARE, Quotas
-from mcprev.workers.sessions import SharedSessions
-from mcprev.workers.streams import BACKLOG, PACE
-from mcprev.workers.worker import COMPLAIN, WRITERS, Worker
+from mcprev.sharing.leases import is_alive
+from mcprev.sharing.quotas import SHARE, Quotas
+from mcprev.sharing.sessions import SharedSessions
+from mcprev.sharing.streams import BACKLOG, PACE
+from mcprev.sharing.worker import COMPLAIN, WRITERS, Worker
 from redis_server import RedisServer
 from running import run, until
 from served import QUICK, Served
@@ -224,8 +224,8 @@ def test_a_lease_that_the_event_loop_cannot_renew_is_renewed_by_its_thread(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The loop has its connections busy; the thread has one of its own."""
-    monkeypatch.setattr("mcprev.workers.worker.RENEW", 0.05)
-    monkeypatch.setattr("mcprev.workers.worker.LEASE", 0.4)
+    monkeypatch.setattr("mcprev.sharing.worker.RENEW", 0.05)
+    monkeypatch.setattr("mcprev.sharing.worker.LEASE", 0.4)
 
     class Crowded(mcprev.MemoryStore):
         crowded = False

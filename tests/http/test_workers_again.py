@@ -273,7 +273,7 @@ def stores(request: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         make = partial(memory_store, MODES[mode])
     several_workers.remember(monkeypatch)
     monkeypatch.setattr(
-        "mcprev.workers.legacy_sse.LIMIT", 20.0
+        "mcprev.sharing.legacy_sse.LIMIT", 20.0
     )  # all workers are in one loop, which may be busy
     _make_store.append(make)
     _patches.append(monkeypatch)

@@ -21,7 +21,7 @@ import pytest
 import mcprev
 from mcprev.cli import main
 from mcprev.errors import MissingExtra
-from mcprev.state.session import SessionState
+from mcprev.server.session_state import SessionState
 from support import ROOT
 
 GUIDES: Final = (
@@ -186,6 +186,8 @@ def test_every_name_of_the_table_for_other_libraries_exists(name: str) -> None:
         first, parts = "session", parts[1:]
     found: object = {**NAMED, "session": SessionState}[first]
     for part in parts:
-        found = getattr(found, part, None) or importlib.import_module(f"mcprev.{part}")
+        found = getattr(found, part, None) or importlib.import_module(
+            f"{getattr(found, '__name__', 'mcprev')}.{part}"
+        )
     assert found is not None
     assert len(PORTED) > 40

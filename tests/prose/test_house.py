@@ -23,7 +23,7 @@ from requirements import REQUIREMENTS
 from support import GENERATED, REVISIONS, ROOT, load
 
 DATE: Final = re.compile(r"20\d\d[-_]\d\d[-_]\d\d")
-REVISION_TABLES: Final = ("runtime/mcprev/revisions.py", "runtime/mcprev/convert/")
+REVISION_TABLES: Final = ("runtime/mcprev/revisions.py", "runtime/mcprev/conversion/")
 """The one table of revisions, and the modules that are each about one step between two of them."""
 MACHINE: Final = re.compile(
     r"(?<![\w.])/(?:home|Users|root|work|mnt|private|tmp|var/folders)/\w|[A-Z]:\\\\?Users"

@@ -20,9 +20,9 @@ from click.testing import CliRunner
 
 import mcprev
 from mcprev.app.options import EntryOptions, ResourceOptions, ServerOptions, ToolOptions
+from mcprev.auth.client.credentials import AuthOptions
 from mcprev.cli import _COMMANDS, main
 from mcprev.client.options import Options
-from mcprev.oauth.credentials import AuthOptions
 from mcprev.transports.http.server.options import HttpOptions
 from requirements import REQUIREMENTS
 from support import ROOT
@@ -41,7 +41,7 @@ def test_type_checkers_see_what_the_table_lists() -> None:
         for alias in node.names:
             assert alias.asname == alias.name, "only `X as X` is public"
             seen[alias.name] = str(node.module)
-    assert seen == {**HOMES, "convert": "mcprev.convert"}
+    assert seen == HOMES
 
 
 def documentation(body: list[ast.stmt], name: str | None = None) -> Iterator[str]:

@@ -113,10 +113,10 @@ def test_an_exception_is_a_public_name_that_stands_on_its_page(path: str, name: 
         ("`mcprev.App`", "mcprev.App"),
         ("`App(visible=...)`", "mcprev.App"),
         ("`@app.tool`", "mcprev.App.tool"),
-        ("`ctx.session.update`", "mcprev.state.session.SessionState.update"),
+        ("`ctx.session.update`", "mcprev.server.session_state.SessionState.update"),
         ("`mcprev.middleware.Logging`", "mcprev.middleware.Logging"),
         ("`Hooks`", "mcprev.middleware.Hooks"),
-        ("`mcprev.convert`", "mcprev.convert.convert"),
+        ("`mcprev.convert`", "mcprev.convert"),
         ("`EventTooLarge`", "mcprev.errors.EventTooLarge"),
     ],
 )

@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 from fuzz.fuzzing import sampled
 from linear import Octets, Text, assert_linear
 from mcprev.auth import urls as resource_urls
+from mcprev.auth.client import discovery
 from mcprev.errors import McpError
-from mcprev.oauth import discovery
 from mcprev.protocol import meta, request_state, uris
 from mcprev.transports import lines
 from mcprev.transports.http import security, urls

@@ -30,7 +30,7 @@ SUITES: Final = tuple(
     for name in (
         "rehearsal",
         "generated",
-        "convert",
+        "conversion",
         "engine",
         "protocol",
         "api",

@@ -50,7 +50,7 @@ asyncio.run(main())
 
 def step_module(revision: str) -> str:
     """Where the rules between a revision and the one before stand."""
-    return f"runtime/mcprev/convert/step_{revision.replace('-', '_')}.py"
+    return f"runtime/mcprev/conversion/step_{revision.replace('-', '_')}.py"
 
 
 def served(scratch: Scratch, *, newest: bool = False) -> list[str]:
@@ -269,7 +269,7 @@ def _write_step(scratch: Scratch, plan: Plan, revision: str) -> None:
     decisions = [d for m in plan.mutations for d in m.decisions]
     code = "\n\n".join(d.code for d in decisions if d.code)
     used = ["ConversionContext", "JsonObject", "Rules", *(name for name in _NEEDED if f"{name}(" in code)]
-    head, found, _ = text.partition("from mcprev.convert.rules import Rules\n")
+    head, found, _ = text.partition("from mcprev.conversion.rules import Rules\n")
     if not found:
         raise Failed(f"{path.name} is no skeleton:\n{text}")
     if "quote(" in code:
@@ -277,7 +277,7 @@ def _write_step(scratch: Scratch, plan: Plan, revision: str) -> None:
             "from typing import Final\n", "from typing import Final\nfrom urllib.parse import quote\n"
         )
     path.write_text(
-        f"{head}from mcprev.convert.rules import {', '.join(used)}\n\n\n{code}\n\n"
+        f"{head}from mcprev.conversion.rules import {', '.join(used)}\n\n\n{code}\n\n"
         f"DOWN: Final = {rules(decisions, 'DOWN')}\nUP: Final = {rules(decisions, 'UP')}\n",
         encoding="utf-8",
     )

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from fuzz.fuzzing import sampled_of
-from mcprev.convert.rules import Rules
+from mcprev.conversion.rules import Rules
 from mcprev_codegen import ir
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.inputs import SchemaFolder

@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from corpus import Corpus
-from mcprev.convert import PayloadKind, converter
+from mcprev.conversion import PayloadKind, converter
 from mcprev.errors import ConversionError
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_codegen import ir

@@ -14,8 +14,8 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import sampled_of
-from mcprev.reloading.kept_session import KeptSession
 from mcprev.revisions import DEFAULT, Revision
+from mcprev.serving.kept_session import KeptSession
 from mcprev.wire.jsonrpc import Response
 from requirements import req
 from running import run

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mcprev_types
-from mcprev.reloading.source_files import SourceFiles, is_own_source
+from mcprev.serving.source_files import SourceFiles, is_own_source
 
 SERVER = "import mcprev\nimport helper\nserver = mcprev.App('x', '1', instructions=helper.TEXT)\n"
 

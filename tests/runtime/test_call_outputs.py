@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fuzz.fuzzing import diagonal
+from mcprev.analysis.schemas import definitions_of
 from mcprev.cli import main
-from mcprev.looking.schemas import definitions_of
 from mcprev.revisions import DEFAULT, Revision
 
 SERVER: Final = """

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcprev.cli import main
-from mcprev.extras.host_config import config_entries
+from mcprev.client.host_config import config_entries
 from mcprev.hosts.named_server import NamedServer, configured_servers, named_server
 from mcprev.hosts.table import HOSTS, Host
 

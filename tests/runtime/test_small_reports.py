@@ -11,11 +11,11 @@ import pytest
 
 import mcprev
 from api.wire import HandServer
+from mcprev.analysis.judging import judge_result
 from mcprev.bridge.several.servers import ConfigFile
+from mcprev.client.host_config import filled, targets_of
 from mcprev.error_text import connection_reason
-from mcprev.extras.host_config import filled, targets_of
 from mcprev.hosts.named_server import named_server
-from mcprev.looking.judging import judge_result
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req
 from running import run

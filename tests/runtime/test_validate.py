@@ -15,11 +15,11 @@ from hypothesis import given, strategies as st
 from corpus import Corpus
 from fuzz.fuzzing import each_once
 from linear import assert_linear
+from mcprev.analysis import payloads, transcript
+from mcprev.analysis.judging import Violation
+from mcprev.analysis.schemas import definitions_of
+from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.cli import main
-from mcprev.looking import payloads, transcript
-from mcprev.looking.judging import Violation
-from mcprev.looking.schemas import definitions_of
-from mcprev.looking.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev.wire.meta_keys import VERSION

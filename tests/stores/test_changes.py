@@ -18,7 +18,7 @@ from api.scripted import server as scripted
 from api.wire import HandClient, served
 from mcprev import MemoryStore, Records, StoreError
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN, Changed
-from mcprev.stores.changes import LOOK, MAX_CHARS, Change, ChangeLog, SharedChanges
+from mcprev.sharing.changes import LOOK, MAX_CHARS, Change, ChangeLog, SharedChanges
 from mcprev_types.latest import models as m
 from named import ROW_D, ROW_E
 from running import run as run_within

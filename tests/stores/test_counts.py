@@ -15,8 +15,9 @@ import mcprev
 from api.wire import served
 from fuzz.fuzzing import each_once
 from mcprev import Records, StoreError
-from mcprev.stores import counting as module, prefixed
-from mcprev.stores.counting import PARTS, count_call
+from mcprev.sharing import counting as module
+from mcprev.sharing.counting import PARTS, count_call
+from mcprev.stores import prefixed
 from mcprev.stores.prefixed import ServiceRecords
 from named import ROW_E
 from running import run as run_within

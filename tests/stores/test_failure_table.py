@@ -26,9 +26,9 @@ from api.workers import loop_records
 from mcprev import MemoryRecords, Store, StoreError, open_store
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN
 from mcprev.revisions import Revision
-from mcprev.stores import tasks as module
+from mcprev.sharing import tasks as module
+from mcprev.sharing.tasks import LEASE, SUSPECT
 from mcprev.stores.prefixed import LONGEST as SLOWEST
-from mcprev.stores.tasks import LEASE, SUSPECT
 from named import ROW_D as CORE, ROW_E as MODERN
 from redis_server import RedisServer
 from running import run as run_in_time
@@ -104,7 +104,7 @@ def test_worker_killed_with_sigkill_on_a_real_store(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
 import mcprev
-from mcprev.stores import tasks
+from mcprev.sharing import tasks
 tasks.LEASE, tasks.RENEW, tasks.LONGEST_PAUSE = 0.6, 0.2, 0.1
 app = mcprev.App("a", "1", tasks=mcprev.Tasks({"slow": "optional"}, poll_interval=20), store=mcprev.open_store(sys.argv[1]))
 
@@ -306,7 +306,7 @@ def test_store_away_at_start(
     row: Revision, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What needs nothing of it is served; tasks and states fail with an error, and work when it is there."""
-    monkeypatch.setattr("mcprev.stores.keys.RETRY", 0.0)
+    monkeypatch.setattr("mcprev.sharing.keys.RETRY", 0.0)
 
     async def main() -> None:
         async with fellows(row, 2, prepare=lambda store: setattr(store, "away", True)) as made:
@@ -506,7 +506,7 @@ def test_store_restarted_without_its_data(row: Revision) -> None:
                     "requestState": result["requestState"],
                 }
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr("mcprev.stores.keys.REFRESH", 0.0)
+                    patch.setattr("mcprev.sharing.keys.REFRESH", 0.0)
                     for server in made.servers:
                         handler: Any = server.request_handler
                         handler._prepare.__self__._due = 0.0

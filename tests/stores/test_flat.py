@@ -151,7 +151,7 @@ def stored(
 ) -> Iterator[Stored]:
     """A store of each kind."""
     monkeypatch.setattr("mcprev.server.task_manager.CLOSE", 0.01)  # the tasks of a dead process have no end
-    monkeypatch.setattr("mcprev.stores.changes.CLOSE", 0.01)
+    monkeypatch.setattr("mcprev.sharing.changes.CLOSE", 0.01)
     if request.param == "memory":
         yield in_memory()
     elif request.param == "sqlite":

@@ -12,9 +12,9 @@ import pytest
 import mcprev
 from asgi_bridge import Client
 from flooding import client_of
-from mcprev.extras.rate_limit import RateLimit
+from mcprev.middleware.rate_limit import RateLimit
 from mcprev.revisions import DEFAULT
-from mcprev.stores.leases import Lease
+from mcprev.sharing.leases import Lease
 from requirements import req
 from running import run
 

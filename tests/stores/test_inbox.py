@@ -9,8 +9,8 @@ import pytest
 
 from mcprev.core.store import LogItem
 from mcprev.errors import Json
+from mcprev.sharing.worker import INBOX, Worker
 from mcprev.stores.memory import MemoryStore
-from mcprev.workers.worker import INBOX, Worker
 from running import run
 
 

@@ -19,8 +19,8 @@ from api.wire import HandClient, served
 from mcprev import Records, RequestStateSealer, StoreError
 from mcprev.errors import InvalidParams
 from mcprev.protocol.request_state import LIFETIME, SKEW
-from mcprev.stores import keys as module
-from mcprev.stores.keys import REFRESH, RETRY, ROTATION, SPREAD, SharedKeys, StoredKey, in_order, next_keys
+from mcprev.sharing import keys as module
+from mcprev.sharing.keys import REFRESH, RETRY, ROTATION, SPREAD, SharedKeys, StoredKey, in_order, next_keys
 from mcprev_types.latest import models as m
 from named import ROW_E
 from running import run as run_within

@@ -11,7 +11,7 @@ import pytest
 import mcprev
 from fuzz.fuzzing import each_once
 from mcprev.errors import StoreError
-from mcprev.workers.leader import LEASE, RENEW, run_as_leader
+from mcprev.sharing.leader import LEASE, RENEW, run_as_leader
 from running import run, until
 
 

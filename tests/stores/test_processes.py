@@ -17,15 +17,15 @@ import pytest
 
 import mcprev
 from mcprev.core.store import Store
-from mcprev.stores import processes as module
-from mcprev.stores.leases import Lease, is_alive, workers
-from mcprev.stores.processes import process_has_ended, this_process
-from mcprev.workers.leader import run_as_leader
+from mcprev.sharing import processes as module
+from mcprev.sharing.leader import run_as_leader
+from mcprev.sharing.leases import Lease, is_alive, workers
+from mcprev.sharing.processes import process_has_ended, this_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 DESCRIBED: Final = """
 import json, sys
-from mcprev.stores.processes import this_process
+from mcprev.sharing.processes import this_process
 print(json.dumps(this_process()), flush=True)
 sys.stdin.read()
 """
@@ -122,8 +122,8 @@ def test_a_process_that_another_user_may_not_see_has_not_ended(monkeypatch: pyte
 HOLDS: Final = """
 import asyncio, sys
 import mcprev
-from mcprev.stores.leases import Lease
-from mcprev.workers.leader import run_as_leader
+from mcprev.sharing.leases import Lease
+from mcprev.sharing.leader import run_as_leader
 
 async def main():
     store = mcprev.open_store(sys.argv[1])

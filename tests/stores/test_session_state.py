@@ -17,7 +17,7 @@ from api.transports import memory
 from http_in_process import InProcess
 from mcprev.core.store import Record
 from mcprev.errors import InvalidParams, LocalProtocolError, StateTooLarge, StoreError
-from mcprev.state import session as module
+from mcprev.server import session_state as module
 from named import ROW_D, ROW_E
 from running import run, until
 
@@ -36,7 +36,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr("mcprev.state.session.time.time", found)
+    monkeypatch.setattr("mcprev.server.session_state.time.time", found)
     return found
 
 
@@ -546,7 +546,7 @@ def test_a_change_that_others_always_overtake_fails_after_a_while(monkeypatch: p
             self.writes += 1
             return None
 
-    monkeypatch.setattr("mcprev.state.session.secrets.randbelow", {10: 0}.__getitem__)
+    monkeypatch.setattr("mcprev.server.session_state.secrets.randbelow", {10: 0}.__getitem__)
     store = Busy()
     with pytest.raises(StoreError, match="100 times in a row"):
         run(state(store=store).set("a", 1))

@@ -23,10 +23,9 @@ from mcprev import MemoryRecords, MemoryStore, Record, Records, StoreError, open
 from mcprev.errors import InternalError
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Status, Task
-from mcprev.stores import leases, tasks as module
-from mcprev.stores.prefixed import ServiceRecords
-from mcprev.stores.task_form import decode_task, encode_task
-from mcprev.stores.tasks import (
+from mcprev.sharing import leases, tasks as module
+from mcprev.sharing.task_form import decode_task, encode_task
+from mcprev.sharing.tasks import (
     GRACE,
     LEASE,
     LONGEST,
@@ -37,7 +36,8 @@ from mcprev.stores.tasks import (
     WORKER_LOST,
     SharedTasks,
 )
-from mcprev.stores.watching import LONGEST_PAUSE
+from mcprev.sharing.watching import LONGEST_PAUSE
+from mcprev.stores.prefixed import ServiceRecords
 from running import run as run_within
 from stores.unreliable import Unreliable
 

@@ -16,11 +16,11 @@ import mcprev
 from auth.test_client_discovery import place
 from fuzz.fuzzing import sampled
 from linear import Octets, Text, assert_linear
-from mcprev.app import openapi_calls
+from mcprev.app.openapi import calls as openapi_calls
 from mcprev.auth import bearer, urls as resource_urls
+from mcprev.auth.client import discovery, flow, tokens
 from mcprev.errors import AuthError
 from mcprev.json_schema import bounds as schemabounds
-from mcprev.oauth import discovery, flow, tokens
 from mcprev.protocol import uris
 from mcprev.revisions import LATEST
 from mcprev.transports.http import security, urls

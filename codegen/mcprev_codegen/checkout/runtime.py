@@ -30,7 +30,7 @@ class Runtime:
     @property
     def convert(self) -> Path:
         """The path of the folder of the step modules."""
-        return self.folder / "convert"
+        return self.folder / "conversion"
 
     def steps(self) -> list[Path]:
         """Return the paths of all step modules."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, overload
 from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplate, Visible
 from mcprev.app.handlers import HANDLERS, Handler, canonical_uri, guard_of
 from mcprev.app.names import TOOL_NAME
+from mcprev.app.openapi.sources import AppSources
 from mcprev.app.options import (
     NOT_MOUNTED,
     EntryOptions,
@@ -31,7 +32,6 @@ from mcprev.app.registry import Registry
 from mcprev.app.results import ToolReturns
 from mcprev.app.routed import Routed
 from mcprev.app.signatures import Function, TimedFunction
-from mcprev.app.sources import AppSources
 from mcprev.app.uri_templates import Template
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.tasks import Support

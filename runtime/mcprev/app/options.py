@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
+from mcprev.core.options.names import no_such_option
+from mcprev.core.options.server import check_server_kinds
 from mcprev.errors import Json
 from mcprev.json_schema.typed import Schema
-from mcprev.options.names import no_such_option
-from mcprev.options.server import check_server_kinds
 from mcprev.server.context import Context
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
-    from mcprev.convert import OnDowngrade
+    from mcprev.conversion import OnDowngrade
     from mcprev.core.capabilities import DeclaredExtension
     from mcprev.core.store import Records
     from mcprev.extensions.ui import ToolInterface, UserInterface
     from mcprev.protocol.request_state import RequestStateSealer
     from mcprev.server.middleware import Middleware
     from mcprev.server.server import Lifespan
+    from mcprev.server.session_state import StateLimits
     from mcprev.server.tasks import Tasks
-    from mcprev.state.session import StateLimits
     from mcprev.transports.http.server.options import HttpOptions
 
 _OWN: Final = (

@@ -83,7 +83,7 @@ class Routed:
         while it shuts down, and while its store does not respond. Both accept every client and every `Host`. Both
         respond with 503 if the lifespan of the server fails.
         """
-        from mcprev.routes.health import health_routes
+        from mcprev.transports.http.server.health import health_routes
 
         for path, route in health_routes(live, ready).items():
             self.route(path, route.app, any_host=route.any_host)

@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 from pydantic_core import from_json
 
 from mcprev.errors import Json
-from mcprev.routes.table import KEY
 from mcprev.transports.http.server.request import Receive, Scope, Send
+from mcprev.transports.http.server.route_table import KEY
 from mcprev.transports.http.server.routes import RouteInfo
 from mcprev.wire.bounds import check_values
 

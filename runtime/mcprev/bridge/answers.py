@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from mcprev.convert.rules import JsonObject
+from mcprev.conversion.rules import JsonObject
 from mcprev.errors import WORKER_LOST, InvalidParams, Json, StoreError
-from mcprev.workers.worker import Worker
+from mcprev.sharing.worker import Worker
 
 GONE: Final = "the call that this request continues has ended; send the request again without it"
 MAY_HAVE_RUN: Final[JsonObject] = {"mayHaveRun": True}

@@ -18,7 +18,7 @@ from mcprev.bridge.relay import Exchange, Serve
 from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE
 from mcprev.bridge.several.parts import Outcome, Part, PartExchange
 from mcprev.client.tasks import CALL
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.core.method_binding import call_stub, first, reader
 from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError, ToolError
 from mcprev.protocol.mrtr import InputRequired, is_first

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from mcprev.core.store import Records, Store
     from mcprev.protocol.cache import ResultCache
     from mcprev.server.middleware import Middleware
-    from mcprev.stores.keys import SharedKeys
+    from mcprev.sharing.keys import SharedKeys
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
     from mcprev.transports.http.server.routes import Route
@@ -136,7 +136,7 @@ class Bridge(Server):
         )
         self._keys: SharedKeys | None = None
         if self.store is not None and states is None:
-            from mcprev.stores.keys import SharedKeys
+            from mcprev.sharing.keys import SharedKeys
 
             self._keys = SharedKeys(self.store, LIFETIME)
             self._states = RequestStateSealer(self._keys, audience=self.identity.info["name"])
@@ -192,7 +192,7 @@ class Bridge(Server):
         recording = record = None
         if self._record is not None:
             from mcprev.bridge.records import recorder
-            from mcprev.recording.recording import Recording
+            from mcprev.client.recording.recording import Recording
 
             recording = files.enter_context(closing(Recording(self._record)))
             record = recorder(recording)

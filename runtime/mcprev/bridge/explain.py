@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from mcprev.analysis.differences import differences, is_envelope
 from mcprev.bridge.pair import ConversionReport
-from mcprev.convert.ladder import json_path
-from mcprev.looking.differences import differences, is_envelope
+from mcprev.conversion.ladder import json_path
 
 MOST: Final = 50
 """The differences of one conversion that are listed."""

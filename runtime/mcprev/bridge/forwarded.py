@@ -13,7 +13,7 @@ from mcprev.bridge.notes import Notes, Tell
 from mcprev.bridge.progress import Listener
 from mcprev.bridge.relay import BridgeState, Exchange, wire_error
 from mcprev.bridge.upstream import Upstream
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, Responder
 from mcprev.revisions import revision_named

@@ -27,8 +27,8 @@ from mcprev.bridge.relay import (
 from mcprev.bridge.tasks import follow_to_end
 from mcprev.bridge.upstream import Caller, Upstream, logger
 from mcprev.bridge.upstreams import LEAST, Busy, Owner
-from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject
+from mcprev.conversion import PayloadKind
+from mcprev.conversion.rules import JsonObject
 from mcprev.core.interfaces import principal_of
 from mcprev.core.shares import share_of
 from mcprev.errors import (

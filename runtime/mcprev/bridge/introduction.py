@@ -11,8 +11,8 @@ from typing import Final, TypeAlias, cast
 from typing_extensions import override
 
 from mcprev.bridge.pair import Pair
-from mcprev.convert import PayloadKind, convert
-from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.conversion import PayloadKind, convert
+from mcprev.conversion.rules import JsonObject, as_object, without
 from mcprev.core.capabilities import ServerCapabilities, extension_settings, keep_extensions
 from mcprev.core.interfaces import client_of
 from mcprev.errors import Json

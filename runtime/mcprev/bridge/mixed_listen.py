@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import BridgeState, Exchange
-from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.conversion.rules import JsonObject, as_object, without
 from mcprev.core.connection import Connection
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, Responder

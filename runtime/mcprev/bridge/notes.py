@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from mcprev.bridge.relay import HOLD, LATER, LOG, MOST, UNREAD, BridgeState, logger
 from mcprev.bridge.upstream import Upstream
-from mcprev.convert.rules import JsonObject
+from mcprev.conversion.rules import JsonObject
 from mcprev.core.connection import Connection
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import PROGRESS

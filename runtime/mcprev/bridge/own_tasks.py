@@ -20,8 +20,8 @@ from mcprev.bridge.tasks import cancel_call, follow_to_end, task_of, unrelated
 from mcprev.bridge.tools import ServerTools
 from mcprev.bridge.upstream import Upstream
 from mcprev.client.tasks import CALL, CANCEL_TIMEOUT, LEAST, MOST
-from mcprev.convert import PayloadKind, convert
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.conversion import PayloadKind, convert
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.core.input_requests import check_askable
 from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError
 from mcprev.protocol import mrtr, tasks

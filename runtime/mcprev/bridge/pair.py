@@ -13,9 +13,9 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Final, TypeAlias, cast, get_args
 
-from mcprev.convert import ConversionContext, PayloadKind, convert, converter
-from mcprev.convert.ladder import failure
-from mcprev.convert.rules import OBJECT, JsonObject, NotRepresentable, new_id, without
+from mcprev.conversion import ConversionContext, PayloadKind, convert, converter
+from mcprev.conversion.ladder import failure
+from mcprev.conversion.rules import OBJECT, JsonObject, NotRepresentable, new_id, without
 from mcprev.core.lists import LISTS
 from mcprev.core.valid_entries import InvalidEntries, valid_page
 from mcprev.errors import INTERNAL_ERROR, ConversionError, Json, RemoteProtocolError

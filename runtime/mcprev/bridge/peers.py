@@ -20,7 +20,7 @@ from mcprev.bridge.notes import Notes
 from mcprev.bridge.progress import Listener
 from mcprev.bridge.questions import ask_client
 from mcprev.bridge.relay import BridgeState, Exchange, logger, wire_error
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import client_of
 from mcprev.error_text import internal_error
 from mcprev.errors import (
@@ -33,8 +33,8 @@ from mcprev.errors import (
 )
 from mcprev.protocol.connection_state import NotificationReceived
 from mcprev.revisions import revision_named
-from mcprev.stores.leases import workers
-from mcprev.workers.worker import Worker
+from mcprev.sharing.leases import workers
+from mcprev.sharing.worker import Worker
 
 if TYPE_CHECKING:
     from mcprev.core.store import Store

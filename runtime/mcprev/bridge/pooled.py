@@ -16,8 +16,8 @@ from mcprev.bridge.sessions import SUBSCRIBE, UNSUBSCRIBE
 from mcprev.bridge.tasks import related_task
 from mcprev.bridge.tools import ServerTools
 from mcprev.bridge.upstream import Caller, Upstream, logger, with_client_ids
-from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.conversion import PayloadKind
+from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.errors import (
     ConversionError,
     InvalidParams,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 from mcprev.bridge.pair import Pair
-from mcprev.convert import PayloadKind
+from mcprev.conversion import PayloadKind
 from mcprev.core.connection import Connection
 from mcprev.errors import ConversionError, Json, one_line
 from mcprev.protocol.connection_state import PROGRESS, IncomingRequest

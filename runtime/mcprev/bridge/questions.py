@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mcprev.bridge.progress import Listener
 from mcprev.bridge.relay import BridgeState
-from mcprev.convert.rules import JsonObject
+from mcprev.conversion.rules import JsonObject
 from mcprev.core.connection import Connection
 from mcprev.errors import InternalError, Json, RpcError
 from mcprev.protocol.connection_state import IncomingRequest
@@ -60,7 +60,7 @@ def can_be_asked(connection: Connection) -> bool:
     """Return whether a client listens for what belongs to none of its requests, here or at another process."""
     if connection.can_reach() or not connection.shared:
         return connection.can_reach()
-    from mcprev.workers.copied import SharedCopy
+    from mcprev.sharing.copied import SharedCopy
 
     return isinstance(connection, SharedCopy) and bool(connection.record.value["gets"])
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from mcprev.bridge.relay import Record
+from mcprev.client.recording.recording import Recording
 from mcprev.errors import Json
-from mcprev.recording.recording import Recording
 from mcprev_types import Direction
 
 

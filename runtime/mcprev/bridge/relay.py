@@ -17,8 +17,8 @@ from mcprev.bridge.refusals import refusal_of
 from mcprev.bridge.results import KeptResults
 from mcprev.bridge.upstream import Upstream
 from mcprev.bridge.upstreams import Bounds, Upstreams
-from mcprev.convert import PayloadKind
-from mcprev.convert.rules import as_object, without
+from mcprev.conversion import PayloadKind
+from mcprev.conversion.rules import as_object, without
 from mcprev.core.connection import Connection
 from mcprev.error_text import internal_error
 from mcprev.errors import (

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from mcprev.bridge.introduction import TTL, sender_of
 from mcprev.bridge.pair import Pair
-from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.conversion.rules import JsonObject, as_object, without
 from mcprev.core.connection import Connection
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.connection_state import IncomingRequest

@@ -12,8 +12,8 @@ from mcprev.bridge.relay import Exchange
 from mcprev.bridge.tasks import follow_to_end
 from mcprev.bridge.upstream import Upstream
 from mcprev.client.tasks import CALL
-from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject
+from mcprev.conversion import PayloadKind
+from mcprev.conversion.rules import JsonObject
 from mcprev.core.input_requests import check_askable, unmet
 from mcprev.errors import ConversionError, InternalError, InvalidParams, Json, McpError, RpcError
 from mcprev.protocol import mrtr

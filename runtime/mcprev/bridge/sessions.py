@@ -36,8 +36,8 @@ from mcprev.bridge.upstream import Upstream, logger
 from mcprev.bridge.upstreams import Owner
 from mcprev.bridge.watching import LISTS, Watcher
 from mcprev.client.tasks import CALL
-from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject, as_list
+from mcprev.conversion import PayloadKind
+from mcprev.conversion.rules import JsonObject, as_list
 from mcprev.core.connection import Connection
 from mcprev.errors import (
     ConnectionLost,

@@ -19,15 +19,15 @@ from mcprev.bridge.peers import Peers
 from mcprev.bridge.relay import logger
 from mcprev.bridge.sessions import SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE, SessionPeer
 from mcprev.client.tasks import CALL
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.core.interfaces import client_at
 from mcprev.error_text import internal_error
 from mcprev.errors import InternalError, McpError, RpcError, StoreError, one_line
 from mcprev.protocol import tasks
 from mcprev.revisions import REPEATABLE
-from mcprev.workers.copied import SharedCopy
-from mcprev.workers.record import key_of, log_ttl
-from mcprev.workers.streams import LOST
+from mcprev.sharing.copied import SharedCopy
+from mcprev.sharing.record import key_of, log_ttl
+from mcprev.sharing.streams import LOST
 
 if TYPE_CHECKING:
     from mcprev.bridge.relay import BridgeState, Exchange

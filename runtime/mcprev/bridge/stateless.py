@@ -31,8 +31,8 @@ from mcprev.bridge.tasks import as_task
 from mcprev.bridge.upstream import Caller, Upstream, logger
 from mcprev.bridge.upstreams import NOBODY, Owner
 from mcprev.client.tasks import CALL
-from mcprev.convert import PayloadKind
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.conversion import PayloadKind
+from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import client_of, principal_of
 from mcprev.errors import (
     INTERNAL_ERROR,

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from mcprev.bridge.relay import Exchange, Relay
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.core.interfaces import principal_of
 from mcprev.errors import Json
 from mcprev.protocol.mrtr import STATE, is_input_required

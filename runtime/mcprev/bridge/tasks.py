@@ -15,7 +15,7 @@ from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.upstream import Caller, Upstream
 from mcprev.client.tasks import CANCEL_TIMEOUT, FIRST, LEAST, MOST
-from mcprev.convert.rules import JsonObject, as_list, as_object, without
+from mcprev.conversion.rules import JsonObject, as_list, as_object, without
 from mcprev.errors import InternalError, Json, McpError, RequestTimeout, RpcError
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev.bridge.upstream import Upstream, logger
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import message_origin
 from mcprev.core.lists import ListBudget, ListTooLong, read_pages
 from mcprev.core.tool_schemas import ToolSchemas

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.outages import Outage
 from mcprev.client.opener import LAST_WORDS, Opener
-from mcprev.convert.rules import as_object
+from mcprev.conversion.rules import as_object
 from mcprev.core.connection import Connection
 from mcprev.errors import (
     ConnectionLost,

@@ -29,7 +29,7 @@ from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Era, Revision
 
 if TYPE_CHECKING:
-    from mcprev.recording.recording import Recording
+    from mcprev.client.recording.recording import Recording
 
 
 ANSWER: Final = 4.0

@@ -10,7 +10,7 @@ from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
 from mcprev.bridge.outages import Attempts
 from mcprev.bridge.relay import Relay
 from mcprev.bridge.upstream import Upstream, logger
-from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.conversion.rules import JsonObject, as_object, without
 from mcprev.errors import (
     ConnectionLost,
     InternalError,

@@ -137,8 +137,8 @@ class Answers:
     @staticmethod
     async def _visit(terminal: TerminalInput, url: str) -> models.ElicitResult:
         """Show a URL, and open it only if the user wants that."""
+        from mcprev.auth.client.loopback import open_browser
         from mcprev.errors import AuthError
-        from mcprev.oauth.loopback import open_browser
 
         echo(f"  {url}", err=True)
         chosen = await _choice(terminal, "open this page in a browser? [y]es, [n]o, [c]ancel: [n] ", "nyc")

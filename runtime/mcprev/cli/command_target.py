@@ -158,8 +158,8 @@ def _variables(given: Sequence[str]) -> Mapping[str, str]:
 
 def _authorization(url: str, login: bool | None, *, terminal: bool) -> Authorization | None:  # noqa: FBT001
     """Return an authorization with kept tokens and the user's browser, if tokens may be sent to the URL."""
+    from mcprev.auth.client.credentials import check_server
     from mcprev.cli.logins import LoginArguments, has_login, tell_tried
-    from mcprev.oauth.credentials import check_server
 
     options = LoginArguments.of_command()
     asks = (options.device or (terminal and sys.stderr.isatty())) if login is None else login

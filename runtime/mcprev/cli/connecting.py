@@ -230,7 +230,7 @@ def _hints(server: NamedServer, error: Exception) -> Iterator[str]:
 
 def _places_of_initialize(result: Json) -> Iterator[str]:
     """Yield what is wrong with the result of `initialize`, at the paths and for the revision of the server."""
-    from mcprev.looking.judging import INITIALIZE, judge_result, session_revision
+    from mcprev.analysis.judging import INITIALIZE, judge_result, session_revision
 
     revision = session_revision(result)
     if revision is not None:

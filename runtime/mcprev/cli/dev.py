@@ -144,9 +144,9 @@ def _launcher(server: NamedServer, *, over_http: bool, login: bool | None) -> La
 
 def _http_target(server: NamedServer, logins: LoginSteps, *, login: bool) -> Target:
     """Return the target of a URL, at which the user can log in from the page. Raises `click.ClickException`."""
+    from mcprev.auth.client.token_stores import DiskTokens
     from mcprev.cli.logins import LoginArguments, token_folder
     from mcprev.dev.authorization import can_log_in
-    from mcprev.extras.token_stores import DiskTokens
 
     url = server.entry.url or ""
     has_token = any(name.lower() == "authorization" for name in server.entry.headers)

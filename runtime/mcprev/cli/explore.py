@@ -72,10 +72,10 @@ def explore_command(*, more: tuple[str, ...], schemas: tuple[str, ...], out: Pat
 
 def site_ladder(explore: Any) -> object:  # noqa: ANN401 - a module that is loaded by name
     """Return what the site says of conversions."""
-    from mcprev.convert import PayloadKind
-    from mcprev.looking.catalog import catalog
-    from mcprev.looking.counterparts import counterpart, http_headers
-    from mcprev.looking.explaining import explain
+    from mcprev.analysis.catalog import catalog
+    from mcprev.analysis.counterparts import counterpart, http_headers
+    from mcprev.analysis.explaining import explain
+    from mcprev.conversion import PayloadKind
     from mcprev.revisions import ALL
 
     def explained(payload: Json, method: str, kind: str, source: str, target: str) -> tuple[object, str, str]:

@@ -98,7 +98,7 @@ def generate_cli_command(
 
 def _check_secrets(words: Sequence[str], values: Mapping[str, str]) -> None:
     """Raise `Failure` for a credential that the script would hold in clear."""
-    from mcprev.extras.host_config import with_variables
+    from mcprev.client.host_config import with_variables
     from mcprev.hosts.masking import HEADER_OPTIONS, masked_words
     from mcprev.hosts.named_server import is_url
     from mcprev.wire.payloads import MASK, is_secret, mask_text

@@ -135,7 +135,7 @@ async def inspect_server(
     """
     import mcprev
     from mcprev.client.connect import PROBE
-    from mcprev.recording.responses import ResponseNotes
+    from mcprev.client.recording.responses import ResponseNotes
 
     opening = mcprev.connect(
         target,
@@ -270,7 +270,7 @@ def _schema_warnings(document: dict[str, Any]) -> list[str]:
 
 def _http_warnings(notes: deque[dict[str, Json]], revision: str) -> list[str]:
     """Return what is wrong with HTTP responses outside of their bodies, once for each method."""
-    from mcprev.looking.exchanges import judge_response
+    from mcprev.analysis.exchanges import judge_response
     from mcprev.revisions import revision_named
 
     row = revision_named(revision)

@@ -20,7 +20,7 @@ from mcprev.callbacks import at_once
 from mcprev.cli.table import clean, echo_lines
 from mcprev.core.temporary_folders import NoTemporaryFolder
 from mcprev.errors import MissingExtra
-from mcprev.reloading.source_files import is_own_source
+from mcprev.serving.source_files import is_own_source
 
 if TYPE_CHECKING:
     from mcprev.server.server import Server

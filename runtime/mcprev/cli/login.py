@@ -17,9 +17,9 @@ from mcprev.cli.stopping import run
 from mcprev.cli.table import clean, echo
 
 if TYPE_CHECKING:
+    from mcprev.auth.client.grants import OAuth
+    from mcprev.auth.client.store import TokenKey
     from mcprev.hosts.named_server import NamedServer
-    from mcprev.oauth.grants import OAuth
-    from mcprev.oauth.store import TokenKey
 
 _AT_URL: Final = (
     "a login is for a server at a URL; what a server is started with goes into its environment, with -e"
@@ -108,8 +108,8 @@ async def _log_in(server: NamedServer, auth: OAuth, names: list[str] | None, sec
 async def _log_out(url: str) -> list[TokenKey]:
     """Delete the tokens for the server of a URL; return their keys. Raises `OSError`."""
     import mcprev
-    from mcprev.extras.token_stores import keys_on_disk
-    from mcprev.oauth.discovery import is_resource
+    from mcprev.auth.client.discovery import is_resource
+    from mcprev.auth.client.token_stores import keys_on_disk
 
     above = LoginArguments.of_command().resource
     kept = await asyncio.to_thread(keys_on_disk, token_folder())

@@ -16,9 +16,9 @@ import click
 from mcprev.cli.table import clean, echo_lines
 
 if TYPE_CHECKING:
-    from mcprev.oauth.credentials import SecretSource
-    from mcprev.oauth.grants import OAuth
-    from mcprev.oauth.steps import DeviceCode
+    from mcprev.auth.client.credentials import SecretSource
+    from mcprev.auth.client.grants import OAuth
+    from mcprev.auth.client.steps import DeviceCode
 
 Command = TypeVar("Command", bound=Callable[..., object])
 SECRET_VARIABLE: Final = "MCPREV_CLIENT_SECRET"  # noqa: S105 - a name and no secret
@@ -193,7 +193,7 @@ def takes_login() -> bool:
 
 def _with_browser() -> dict[str, Any]:
     import mcprev
-    from mcprev.oauth.loopback import open_browser
+    from mcprev.auth.client.loopback import open_browser
 
     def show(page: str) -> bool:
         echo_lines(f"the server requires a login: log in at\n  {clean(page)}", err=True)
@@ -223,8 +223,8 @@ def token_folder() -> Path:
 
 def has_login(url: str) -> bool:
     """Return whether tokens of an earlier login at the server of a URL are kept; True if the folder cannot be read."""
-    from mcprev.extras.token_stores import keys_on_disk
-    from mcprev.oauth.discovery import is_resource
+    from mcprev.auth.client.discovery import is_resource
+    from mcprev.auth.client.token_stores import keys_on_disk
 
     above = LoginArguments.of_command().resource
     try:

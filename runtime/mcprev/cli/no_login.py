@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 from typing_extensions import override
 
+from mcprev.auth.client.authorizer import TokenAuthorization
+from mcprev.auth.client.grants import OAuth
+from mcprev.auth.client.store import TokenKey
 from mcprev.errors import TokenRejected
-from mcprev.oauth.authorizer import TokenAuthorization
-from mcprev.oauth.grants import OAuth
-from mcprev.oauth.store import TokenKey
 from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
-    from mcprev.oauth.discovery import ProtectedServer, ServerMetadata
-    from mcprev.oauth.store import Registration
+    from mcprev.auth.client.discovery import ProtectedServer, ServerMetadata
+    from mcprev.auth.client.store import Registration
 
 
 class NoLogin(OAuth):

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from mcprev.reloading.source_files import INSTALLED
+from mcprev.serving.source_files import INSTALLED
 
 _SERVES: Final = frozenset({"run_http", "serve_http", "asgi"})
 _AUTHENTICATES: Final = frozenset({"auth", "principal"})

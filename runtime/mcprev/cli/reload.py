@@ -19,9 +19,9 @@ import click
 from typing_extensions import override
 
 from mcprev.cli.table import clean, echo
-from mcprev.reloading.kept_session import KeptSession
-from mcprev.reloading.source_files import SourceFiles
+from mcprev.serving.kept_session import KeptSession
 from mcprev.serving.sockets import UNIX
+from mcprev.serving.source_files import SourceFiles
 from mcprev.transports import process_groups
 from mcprev.transports.exiting import stop_signals
 from mcprev.transports.lines import LineBuffer

@@ -19,7 +19,7 @@ from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.logs import log_format_option, log_to_stderr
 from mcprev.cli.table import echo
-from mcprev.reloading.source_files import reported_imports
+from mcprev.serving.source_files import reported_imports
 
 if TYPE_CHECKING:
     from mcprev.core.store import Store
@@ -191,7 +191,7 @@ def serve_loaded(
             )
     routes = {**loaded.server.routes()}
     if health:
-        from mcprev.routes.health import health_routes
+        from mcprev.transports.http.server.health import health_routes
 
         routes = {**health_routes(), **routes}
     if worker is None:

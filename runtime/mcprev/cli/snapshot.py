@@ -62,7 +62,7 @@ class Snapshot:
 
     def server(self) -> NamedServer:
         """Return the server. Raises `OSError` and `ValueError`."""
-        from mcprev.extras.host_config import filled
+        from mcprev.client.host_config import filled
         from mcprev.hosts.named_server import named_server
 
         command = self.words[0] == "--"

@@ -1,6 +1,6 @@
 """`mcprev validate FILE`: validate a captured transcript against a revision (BASE-10).
 
-`mcprev.looking.transcript` validates; this module reads the file and prints. Exit codes: 0 no violations, 1 violations,
+`mcprev.analysis.transcript` validates; this module reads the file and prints. Exit codes: 0 no violations, 1 violations,
 2 usage error, 3 a file that is unreadable or has no message.
 """
 
@@ -20,8 +20,8 @@ from mcprev.cli.options import revision_option
 from mcprev.cli.table import echo, echo_json, echo_table
 
 if TYPE_CHECKING:
-    from mcprev.looking.judging import Violation
-    from mcprev.looking.transcript import TranscriptValidator
+    from mcprev.analysis.judging import Violation
+    from mcprev.analysis.transcript import TranscriptValidator
 
 MAX_SHOWN: Final = 20
 """The maximum number of requests without a response that are named."""
@@ -52,7 +52,7 @@ def validate_command(*, file: str, name: str, as_json: bool) -> None:
     and session may be left out. Exit codes: 0 all messages are valid, 1 there are violations, 2 usage, 3 the file
     cannot be read or has no message.
     """
-    from mcprev.looking.transcript import TranscriptValidator
+    from mcprev.analysis.transcript import TranscriptValidator
 
     checker = TranscriptValidator(None if name == "auto" else revision_option(name))
     try:

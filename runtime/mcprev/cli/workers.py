@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcprev.serving.worker import SupervisedWorker
     from mcprev.transports.http.server.options import HttpSettings
 
-SESSIONS: Final = "mcprev.workers"
+SESSIONS: Final = "mcprev.sharing"
 """The package that shares sessions between workers."""
 METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable of `prometheus-client` with the folder in which several processes keep their metrics."""

@@ -16,8 +16,8 @@ from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
-    from mcprev.forms.questions import Reply
-    from mcprev.recording.tap import WireEvent
+    from mcprev.client.recording.tap import WireEvent
+    from mcprev.core.questions import Reply
     from mcprev_types.latest import models
 
 Roots: TypeAlias = "Sequence[str | os.PathLike[str] | models.Root]"
@@ -49,7 +49,7 @@ def handler_of(
         return await finished(cast("Sampling", sampling)(params))
 
     async def elicit(_self: object, _ctx: object, params: Any) -> object:  # noqa: ANN401 - as given
-        from mcprev.forms.questions import reply_of
+        from mcprev.core.questions import reply_of
 
         return reply_of(await finished(cast("Elicitation", elicitation)(params)))
 

@@ -17,9 +17,9 @@ from pydantic_core import ValidationError
 from mcprev.callbacks import finished
 from mcprev.client.callback_queue import CallbackQueue
 from mcprev.client.options import Options
-from mcprev.convert import PayloadKind, converter
-from mcprev.convert.ladder import failure
-from mcprev.convert.rules import NotRepresentable, without
+from mcprev.conversion import PayloadKind, converter
+from mcprev.conversion.ladder import failure
+from mcprev.conversion.rules import NotRepresentable, without
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.lists import LISTS
 from mcprev.core.method_binding import reader

@@ -36,8 +36,8 @@ from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+    from mcprev.core.exact import Package
     from mcprev.core.valid_entries import InvalidEntry
-    from mcprev.exact.calls import Package
     from mcprev.protocol.negotiation.steps import Plan
     from mcprev_types.latest import models
 
@@ -324,7 +324,7 @@ class Client(Methods):
         They are converted to the spoken revision. They include the requests for which `Client` has no method, such as
         `client.calls.subscribe(models.SubscribeParams(meta=client.meta))`.
         """
-        from mcprev.exact.calls import LatestSender
+        from mcprev.core.exact import LatestSender
 
         session = self.session
         return dispatch.ClientCalls(LatestSender(lambda: session.revision, self.call, session.notify))
@@ -341,7 +341,7 @@ class Client(Methods):
         `package` is the generated package of that revision, as in `client.exact(mcprev_types.v2025_06_18)`. Raises
         `LocalProtocolError` if another revision is spoken.
         """
-        from mcprev.exact.calls import ExactSender, row_of
+        from mcprev.core.exact import ExactSender, row_of
 
         row = row_of(package, self.revision)
         return package.ClientCalls(ExactSender(row, self.session.raw, self.session.notify))

@@ -44,9 +44,9 @@ from mcprev.core.capabilities import (
     with_extensions,
 )
 from mcprev.core.keepalive import check_interval
+from mcprev.core.options.names import names_options
+from mcprev.core.options.objects import check_option
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
-from mcprev.options.names import names_options
-from mcprev.options.objects import check_option
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import steps, versions as negotiate
@@ -54,7 +54,7 @@ from mcprev.protocol.tap import Tap
 from mcprev.revisions import Era
 
 if TYPE_CHECKING:
-    from mcprev.recording.recording import Recording
+    from mcprev.client.recording.recording import Recording
     from mcprev.transports.memory import PipeServer
     from mcprev_types.latest import models
 
@@ -189,7 +189,7 @@ class connect:  # noqa: N801 - called like a function
         check_option("tap", tap, "__call__", "a function, which is called with each WireEvent")
         self._tap: Tap | None = None
         if tap is not None:
-            from mcprev.recording.tap import WireTap
+            from mcprev.client.recording.tap import WireTap
 
             self._tap = WireTap(tap)
         self.server_name: str | None = None
@@ -207,7 +207,7 @@ class connect:  # noqa: N801 - called like a function
         files, ending = ExitStack(), set[asyncio.Task[None]]()
         recording: Recording | None = None
         if self._record is not None:
-            from mcprev.recording.recording import Recording
+            from mcprev.client.recording.recording import Recording
 
             recording = files.enter_context(closing(Recording(self._record)))
         tap = self._tap if recording is None else recording.tapped(self._tap)

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from mcprev.client.session import OpenedConnection
 from mcprev.client.targets import HttpTarget, ProbedTarget, Target
-from mcprev.convert import PayloadKind, convert, initialize_to_discover
+from mcprev.conversion import PayloadKind, convert, initialize_to_discover
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.errors import (

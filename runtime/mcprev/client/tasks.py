@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.client.calls import result_reader, until
-from mcprev.convert import PayloadKind, converter
+from mcprev.conversion import PayloadKind, converter
 from mcprev.core.method_binding import read_result
 from mcprev.errors import (
     InputDeclined,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 
 from typing_extensions import override
 
-from mcprev.convert import PayloadKind as Payload, convert
+from mcprev.conversion import PayloadKind as Payload, convert
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import RequestKind
 from mcprev.protocol.engine import declares

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from mcprev.convert import PayloadKind, convert
+from mcprev.conversion import PayloadKind, convert
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import PROGRESS, IncomingRequest
 from mcprev.revisions import LATEST

@@ -15,8 +15,8 @@ from typing import Any, cast
 from pydantic_core import ValidationError
 
 from mcprev.callbacks import finished, is_cancelled
-from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
-from mcprev.convert.rules import NotRepresentable
+from mcprev.conversion import ConversionContext, Converter, PayloadKind, convert, converter
+from mcprev.conversion.rules import NotRepresentable
 from mcprev.core.capabilities import Capabilities, bindings
 from mcprev.core.union_errors import alternatives, meant, of_meant_types
 from mcprev.error_text import internal_error

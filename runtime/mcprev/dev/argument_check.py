@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from mcprev.analysis.payloads import step
 from mcprev.errors import Json, SchemaError
 from mcprev.json_schema.validation import compile_schema
-from mcprev.looking.payloads import step
 
 SHOWN: Final = 100
 """How many problems are shown."""

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Final, cast
 
+from mcprev.auth.client.credentials import check_server
+from mcprev.auth.client.grants import OAuth
+from mcprev.auth.client.loopback import Loopback
+from mcprev.auth.client.store import Registration, TokenKey, Tokens, TokenStore
 from mcprev.dev.events import SeenExchange
 from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
-from mcprev.oauth.credentials import check_server
-from mcprev.oauth.grants import OAuth
-from mcprev.oauth.loopback import Loopback
-from mcprev.oauth.store import Registration, TokenKey, Tokens, TokenStore
 from mcprev.transports.http.urls import mask_url
 from mcprev.wire.payloads import MASK
 

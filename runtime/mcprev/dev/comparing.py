@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from mcprev.convert.sessions import request_meta
+from mcprev.analysis.catalog import catalog
+from mcprev.analysis.counterparts import counterpart
+from mcprev.analysis.explaining import ConversionChange, explain
+from mcprev.analysis.judging import Violation, judge
+from mcprev.conversion.sessions import request_meta
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import DIRECTIONS, OUT, SeenEvent
 from mcprev.dev.verdicts import LONGEST, shown
 from mcprev.errors import ConversionError, Json, LocalProtocolError
-from mcprev.looking.catalog import catalog
-from mcprev.looking.counterparts import counterpart
-from mcprev.looking.explaining import ConversionChange, explain
-from mcprev.looking.judging import Violation, judge
 from mcprev.revisions import ALL, Revision, revision_named
 from mcprev.wire.headers import request_headers
 from mcprev.wire.jsonrpc import (

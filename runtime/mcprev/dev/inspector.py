@@ -29,8 +29,8 @@ from mcprev.dev.wire import as_json
 from mcprev.errors import AuthError, Json, McpError, ProcessExited
 from mcprev.extensions.ui import HOST
 from mcprev.protocol.subscriptions import Changed
-from mcprev.reloading.source_files import SourceFiles
 from mcprev.revisions import ALL
+from mcprev.serving.source_files import SourceFiles
 from mcprev.wire.jsonrpc import Message, Notification
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from mcprev.client.targets import Target
 from mcprev.dev.authorization import LoginSteps
 from mcprev.errors import ProcessExited
-from mcprev.reloading.source_files import SourceFiles
+from mcprev.serving.source_files import SourceFiles
 from mcprev.transports import process_groups
 from mcprev.transports.http.client.target import http
 from mcprev.transports.stdio.client import stdio

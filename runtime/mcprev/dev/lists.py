@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from mcprev.convert import PayloadKind, converter
+from mcprev.conversion import PayloadKind, converter
 from mcprev.core.lists import ListBudget, ListTooLong, read_pages
 from mcprev.core.valid_entries import InvalidEntry, told_entries, valid_page
 from mcprev.dev.channels import Channels

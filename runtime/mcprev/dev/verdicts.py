@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from mcprev.analysis.exchanges import is_refusal
+from mcprev.analysis.judging import Violation, judge, judge_headers
+from mcprev.analysis.tool_outputs import output_places
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import DIRECTIONS, OUT, SeenEvent
 from mcprev.errors import Json
 from mcprev.json_schema.validation import compile_schema
-from mcprev.looking.exchanges import is_refusal
-from mcprev.looking.judging import Violation, judge, judge_headers
-from mcprev.looking.tool_outputs import output_places
 from mcprev.wire.jsonrpc import Message, Request, Response, parse
 
 LARGE: Final = 100_000

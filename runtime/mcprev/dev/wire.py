@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from mcprev.client.recording.tap import HttpExchange, WireEvent, WireKind
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import IN, OUT, Seen, SeenExchange
 from mcprev.errors import Json
-from mcprev.recording.tap import HttpExchange, WireEvent, WireKind
 from mcprev_types import Direction
 
 EXCHANGES: Final = 10_000

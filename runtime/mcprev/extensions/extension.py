@@ -17,11 +17,11 @@ from typing_extensions import TypeVar, Unpack, override
 from mcprev.callbacks import finished
 from mcprev.client.options import Options
 from mcprev.client.request_handler import ClientContext
-from mcprev.convert import ConversionContext
+from mcprev.conversion import ConversionContext
 from mcprev.core.capabilities import overridden
+from mcprev.core.exact import ExactSender, Package, read_any, row_of
 from mcprev.core.method_binding import MethodBinding, Stub, first, reader
 from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, MethodNotFound
-from mcprev.exact.calls import ExactSender, Package, read_any, row_of
 from mcprev.protocol.meta import extension_error
 from mcprev.protocol.stateless import missing_capability
 from mcprev.protocol.tasks import METHODS as TASK_METHODS

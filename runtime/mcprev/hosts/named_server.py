@@ -13,9 +13,9 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Final, cast
 
+from mcprev.client.host_config import ServerEntry, entry_of, read_text, usual
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
-from mcprev.extras.host_config import ServerEntry, entry_of, read_text, usual
 from mcprev.hosts.jsonc import JsoncError, parse_jsonc
 from mcprev.hosts.table import ANY_FILE, HOSTS, MemberPath
 from mcprev.json_schema.bounds import LIST

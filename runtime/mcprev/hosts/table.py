@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from mcprev.extras.host_config import CONTAINERS
+from mcprev.client.host_config import CONTAINERS
 
 MemberPath: TypeAlias = tuple[str, ...]
 """The names of the members that lead to a value of a JSON file."""

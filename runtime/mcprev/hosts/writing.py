@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Final
 
-from mcprev.extras.host_config import read_text
+from mcprev.client.host_config import read_text
 
 _COPIES: Final = 1000
 _TEMPORARY: Final = ".mcprev-new-"

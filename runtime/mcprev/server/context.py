@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from mcprev.convert import PayloadKind, convert
+from mcprev.conversion import PayloadKind, convert
 from mcprev.core import input_requests as asking
 from mcprev.core.capabilities import extension_settings
 from mcprev.core.interfaces import client_at, message_origin, principal_of
@@ -29,10 +29,10 @@ from mcprev.wire.jsonrpc import Request
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO
 
 if TYPE_CHECKING:
+    from mcprev.core.questions import Elicited, Prompt, Sampled
     from mcprev.core.store import Records
-    from mcprev.forms.questions import Elicited, Prompt, Sampled
+    from mcprev.server.session_state import SessionState
     from mcprev.server.task_execution import TaskExecution
-    from mcprev.state.session import SessionState
     from mcprev.transports.http.server.access import Access
     from mcprev_types.latest import models
 
@@ -319,7 +319,7 @@ class Context(SendingContext):
         of `ask`, `TypeError` for a type that no form can ask for, `ValueError` for a list without a choice, and `InvalidParams` for an answer that is not of the
         type.
         """
-        from mcprev.forms.questions import form_of
+        from mcprev.core.questions import form_of
 
         form = form_of(kind)
         return form.read(message, await self.ask(self._key(message), form.request(message), timeout=timeout))
@@ -342,7 +342,7 @@ class Context(SendingContext):
         `model_preferences` are requests that the client may ignore. `timeout` is in seconds, as for `ask`. At stateless
         revisions, the handler runs again from its start when the client has answered. Raises the errors of `ask`.
         """
-        from mcprev.forms.questions import sampled, sampling_request
+        from mcprev.core.questions import sampled, sampling_request
 
         request = sampling_request(
             messages,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from mcprev.convert import ConversionContext as Conversion, request_meta
+from mcprev.conversion import ConversionContext as Conversion, request_meta
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.input_requests import check_askable, checked_request, unmet

@@ -13,10 +13,10 @@ from mcprev.transports.http.server.sessions import Sessions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcprev.sharing.sessions import SharedServer
     from mcprev.transports.http.server.options import HttpSettings
     from mcprev.transports.http.server.request import App
     from mcprev.transports.http.server.routes import Route
-    from mcprev.workers.sessions import SharedServer
 
 
 def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSettings) -> AsgiApp:
@@ -27,7 +27,7 @@ def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSe
     auth = settings.auth
     make_sessions: Callable[..., Sessions] = Sessions
     if server.changes is not None and hasattr(server.store, "append"):
-        from mcprev.workers.sessions import sharing
+        from mcprev.sharing.sessions import sharing
 
         make_sessions = sharing(server, settings)
     stopping = partial(finishing_tasks, server)
@@ -36,7 +36,7 @@ def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSe
         several.append(auth.routes)
     if not any(several):
         return AsgiApp(server, settings, stopping, None, make_sessions)
-    from mcprev.routes.table import RouteTable
+    from mcprev.transports.http.server.route_table import RouteTable
 
     taken = {settings.path, *settings.sse_paths}
     table = RouteTable(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from mcprev.convert import OnDowngrade
+from mcprev.conversion import OnDowngrade
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.context import BaseContext
 from mcprev.errors import Json, LocalProtocolError
@@ -18,11 +18,11 @@ from mcprev.protocol.uris import Spell
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+    from mcprev.core.exact import Package
     from mcprev.core.store import Records
-    from mcprev.exact.calls import Package
     from mcprev.protocol.pending_calls import Call
     from mcprev.server.lifespan import LifespanRunner
-    from mcprev.state.session import SessionStates
+    from mcprev.server.session_state import SessionStates
 
 T = TypeVar("T")
 ASK_TIMEOUT = 600.0
@@ -137,7 +137,7 @@ class SendingContext(BaseContext[IncomingRequest]):
         answer a request. Raises `LocalProtocolError` if the client speaks another revision; a request raises the errors
         of `raw`.
         """
-        from mcprev.exact.calls import ExactSender, row_of
+        from mcprev.core.exact import ExactSender, row_of
 
         row = row_of(package, self.revision)
         return package.ServerCalls(ExactSender(row, partial(self.raw, timeout=timeout), self.notify))

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.callbacks import call_in
-from mcprev.convert import OnDowngrade
+from mcprev.conversion import OnDowngrade
 from mcprev.core.capabilities import (
     DeclaredExtension,
     ServerCapabilities,
@@ -26,10 +26,10 @@ from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
+from mcprev.core.options.names import names_options
+from mcprev.core.options.server import check_server_kinds
 from mcprev.core.store import COMMAND_STORE
 from mcprev.errors import LocalProtocolError
-from mcprev.options.names import names_options
-from mcprev.options.server import check_server_kinds
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from mcprev.errors import Json
     from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.middleware import Middleware
+    from mcprev.server.session_state import SessionStates, StateLimits
     from mcprev.server.task_manager import TaskManager
     from mcprev.server.tasks import Tasks
-    from mcprev.state.session import SessionStates, StateLimits
-    from mcprev.stores.changes import SharedChanges
+    from mcprev.sharing.changes import SharedChanges
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
     from mcprev.transports.http.server.routes import Route
@@ -192,9 +192,9 @@ class Server:
         self._connections: set[Connection] = set()
         keys: SharedKeys | None = None
         if store is not None:
-            from mcprev.state.session import StateLimits
-            from mcprev.stores.changes import SharedChanges
-            from mcprev.stores.keys import SharedKeys
+            from mcprev.server.session_state import StateLimits
+            from mcprev.sharing.changes import SharedChanges
+            from mcprev.sharing.keys import SharedKeys
             from mcprev.stores.prefixed import of_service
 
             self.store = of_service(store, name)
@@ -262,7 +262,7 @@ class Server:
     def session_states(self) -> SessionStates:
         """The session states of all clients, which handlers use as `ctx.session`; created at the first use."""
         if self._session_states is None:
-            from mcprev.state.session import SessionStates, StateLimits
+            from mcprev.server.session_state import SessionStates, StateLimits
             from mcprev.stores.memory import MemoryRecords
 
             store = MemoryRecords() if self.records is None else self.records
@@ -458,6 +458,6 @@ class Server:
         For what completes after its request, such as an elicitation by URL; `params` are those of the latest revision. It is not
         sent if the session is unknown, or if its revision does not have the method.
         """
-        from mcprev.workers.notifying import notify_session
+        from mcprev.sharing.notifying import notify_session
 
         return await notify_session(self.store, self._connections, session_id, method, dict(params or {}))

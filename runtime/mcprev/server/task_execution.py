@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
-from mcprev.convert import PayloadKind, convert
+from mcprev.conversion import PayloadKind, convert
 from mcprev.core.interfaces import client_of, principal_of
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import stored_for_client
@@ -43,7 +43,7 @@ from mcprev.server.tasks import MemoryTaskStore, Tasks
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
     from mcprev.core.store import Records
-    from mcprev.stores.tasks import SharedTasks
+    from mcprev.sharing.tasks import SharedTasks
 
 CALL: Final = "tools/call"
 RETRY_DELAYS: Final = (0.05, 0.5, 2.0)
@@ -92,7 +92,7 @@ class RunningTasks:
         self.shared: SharedTasks | None = None
         """The tasks of all processes that share a store; None if they share none."""
         if records is not None and settings.store is None:
-            from mcprev.stores.tasks import SharedTasks
+            from mcprev.sharing.tasks import SharedTasks
 
             self.shared = SharedTasks(records, self.running, settings.max_running_each)
         self.store: TaskStore = self.shared or settings.store or MemoryTaskStore()

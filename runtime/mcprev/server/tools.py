@@ -20,7 +20,7 @@ from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, LocalProtocolError
 
 if TYPE_CHECKING:
-    from mcprev.convert import ConversionContext
+    from mcprev.conversion import ConversionContext
     from mcprev.server.context import Context
 
 _logger: Final = logging.getLogger("mcprev.server")

@@ -15,11 +15,11 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 import click
 from typing_extensions import Unpack, override
 
+from mcprev.auth.authorization_server.grants import Grant, Grants, User
+from mcprev.auth.authorization_server.options import LoginOptions
+from mcprev.auth.authorization_server.requests import PageError
+from mcprev.auth.authorization_server.server import Attempt, AuthorizationServer
 from mcprev.auth.bearer import Bearer, Needs
-from mcprev.authorization_server.grants import Grant, Grants, User
-from mcprev.authorization_server.options import LoginOptions
-from mcprev.authorization_server.requests import PageError
-from mcprev.authorization_server.server import Attempt, AuthorizationServer
 from mcprev.errors import AuthError, MissingExtra
 from mcprev.transports.http.security import OriginPolicy
 from mcprev.transports.http.server.request import AsgiRequest, Receive, Scope, Send

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcprev.core.store import LogBounds, LogItem, Store
-from mcprev.stores.leases import Lease, workers
+from mcprev.sharing.leases import Lease, workers
 from mcprev.testing.store_models import KEPT, ROUNDS, TIME_OF_TEST, count_up
 from mcprev.testing.stores import StoreContract
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, cast
 
 from mcprev.core.store import LogBounds, LogItem, LogTail, Records, Store
-from mcprev.stores.leases import is_alive
+from mcprev.sharing.leases import is_alive
 
 TIME_OF_TEST: Final = 30.0
 """Seconds after which a test hangs."""

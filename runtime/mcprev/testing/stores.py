@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from mcprev.core.store import LogBounds, LogItem, Record, Records, Store
 from mcprev.errors import StoreError
-from mcprev.stores.leases import Lease, is_alive, workers
+from mcprev.sharing.leases import Lease, is_alive, workers
 from mcprev.testing.store_models import (
     BRIEF,
     KEPT,

@@ -19,11 +19,11 @@ from mcprev.app.app import App
 from mcprev.app.entries import RegisteredTool
 from mcprev.app.registry import Registry
 from mcprev.core.interfaces import client_of
+from mcprev.core.options.objects import check_option
 from mcprev.core.shares import Shares, share_of
 from mcprev.core.tool_schemas import WRAPPER
 from mcprev.errors import Json, RpcError, ToolError, one_line
 from mcprev.json_schema.bounds import LIST, OBJECT
-from mcprev.options.objects import check_option
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context

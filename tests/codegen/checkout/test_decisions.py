@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from mcprev.convert.rules import Rules
+from mcprev.conversion.rules import Rules
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.build.packages import Result
 from mcprev_codegen.checkout import decisions, step_modules as steps
@@ -41,7 +41,7 @@ def checkout(folder: Path) -> Path:
     schema = write_folder(folder)
     (schema / "descriptions.toml").write_text(described(SOURCE), encoding="utf-8")
     runtime = folder / "runtime" / "mcprev"
-    (runtime / "convert").mkdir(parents=True)
+    (runtime / "conversion").mkdir(parents=True)
     (runtime / "revisions.py").write_text(ROW, encoding="utf-8")
     run(folder)
     return schema
@@ -115,7 +115,7 @@ def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path
     assert len(old) > 8
     assert {name: after[name] for name in old} == old, "the others do not know of it yet"
 
-    step = tmp_path / "runtime" / "mcprev" / "convert" / "step_2099_02_02.py"
+    step = tmp_path / "runtime" / "mcprev" / "conversion" / "step_2099_02_02.py"
     assert step in result.written
     assert load_step(step)["DOWN"] == Rules(
         undecided={},
@@ -152,7 +152,7 @@ def test_a_draft_gets_a_skeleton_for_members_that_somebody_has_to_decide_and_hol
     tmp_path: Path,
 ) -> None:
     schema = checkout(tmp_path)
-    step = tmp_path / "runtime" / "mcprev" / "convert" / "step_draft.py"
+    step = tmp_path / "runtime" / "mcprev" / "conversion" / "step_draft.py"
     add(tmp_path, SOURCE, "draft")
     run(tmp_path)
     assert not step.exists()
@@ -178,14 +178,14 @@ def test_a_draft_waits_for_the_dated_revision_before_it(tmp_path: Path) -> None:
     add(tmp_path)
     add(tmp_path, CHANGED, "draft")
     run(tmp_path)
-    assert not (tmp_path / "runtime" / "mcprev" / "convert" / "step_draft.py").exists()
+    assert not (tmp_path / "runtime" / "mcprev" / "conversion" / "step_draft.py").exists()
     assert not [line for line in decisions.decision_lines(SchemaFolder(schema)) if "step_draft" in line]
 
 
 def test_a_step_module_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
     checkout(tmp_path)
     add(tmp_path)
-    step = tmp_path / "runtime" / "mcprev" / "convert" / "step_2099_02_02.py"
+    step = tmp_path / "runtime" / "mcprev" / "conversion" / "step_2099_02_02.py"
     step.write_text("mine = 1\n", encoding="utf-8")
     assert step not in run(tmp_path).files
     assert step.read_text(encoding="utf-8") == "mine = 1\n"
@@ -195,7 +195,7 @@ def test_a_revision_that_only_adds_has_a_skeleton_that_works_as_it_is(tmp_path: 
     checkout(tmp_path)
     add(tmp_path, SOURCE.replace(REVISION, NEWER).replace("size?: number;", "size?: number; more?: string;"))
     run(tmp_path)
-    step = tmp_path / "runtime" / "mcprev" / "convert" / "step_2099_02_02.py"
+    step = tmp_path / "runtime" / "mcprev" / "conversion" / "step_2099_02_02.py"
     assert "undecided" not in step.read_text(encoding="utf-8")
     names = load_step(step)
     assert (names["DOWN"], names["UP"]) == (Rules(), Rules())
@@ -226,7 +226,7 @@ def test_a_skeleton_names_content_that_older_peers_lack_and_what_replaces_it(tmp
 def test_a_step_module_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     schema = checkout(tmp_path)
     add(tmp_path)
-    step = tmp_path / "runtime" / "mcprev" / "convert" / "step_2099_02_02.py"
+    step = tmp_path / "runtime" / "mcprev" / "conversion" / "step_2099_02_02.py"
     step.write_text("def (", encoding="utf-8")
     with pytest.raises(InputError, match=r"step_2099_02_02\.py: cannot be read"):
         run(tmp_path)
@@ -238,7 +238,7 @@ def test_of_two_new_revisions_the_older_one_gets_its_skeleton_first(tmp_path: Pa
     add(tmp_path)
     add(tmp_path, CHANGED.replace(NEWER, "2099-03-03"), "2099-03-03")
     run(tmp_path)
-    folder = tmp_path / "runtime" / "mcprev" / "convert"
+    folder = tmp_path / "runtime" / "mcprev" / "conversion"
     assert [path.name for path in folder.iterdir()] == ["step_2099_02_02.py"]
     assert index(tmp_path)["latest"] == REVISION
 
@@ -301,7 +301,7 @@ def test_what_is_left_over_of_a_revision_is_listed(tmp_path: Path) -> None:
     schema = checkout(tmp_path)
     row = '_B = replace(_A, name="2098-01-01")\n'
     (tmp_path / "runtime" / "mcprev" / "revisions.py").write_text(ROW + row, encoding="utf-8")
-    left = tmp_path / "runtime" / "mcprev" / "convert" / "step_2099_01_01.py"
+    left = tmp_path / "runtime" / "mcprev" / "conversion" / "step_2099_01_01.py"
     left.write_text("DOWN = UP = None\n", encoding="utf-8")
     assert about(decisions.decision_lines(SchemaFolder(schema))) == [
         "revisions.py: no longer pinned: remove the row",

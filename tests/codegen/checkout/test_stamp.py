@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     for name in (
         "schema/overlay.toml",
         "runtime/mcprev/revisions.py",
-        "runtime/mcprev/convert/step_x.py",
+        "runtime/mcprev/conversion/step_x.py",
         "generated/mcprev_types/index.py",
         "docs/revisions/README.md",
     ):
@@ -60,7 +60,7 @@ def use_other_library(_: Path, patch: pytest.MonkeyPatch) -> None:
         edit("schema/overlay.toml"),
         edit("schema/new.toml"),
         edit("runtime/mcprev/revisions.py"),
-        edit("runtime/mcprev/convert/step_x.py"),
+        edit("runtime/mcprev/conversion/step_x.py"),
         edit("generated/mcprev_types/index.py"),
         edit("docs/revisions/README.md"),
         delete("generated/mcprev_types/index.py"),

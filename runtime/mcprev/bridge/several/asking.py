@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mcprev.convert.rules import JsonObject, as_object, without
+from mcprev.conversion.rules import JsonObject, as_object, without
 from mcprev.errors import INTERNAL_ERROR, URL_ELICITATION_REQUIRED
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.mrtr import RESPONSES, input_required

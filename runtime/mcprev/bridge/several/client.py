@@ -22,7 +22,7 @@ from mcprev.bridge.several.options import RESOURCES, TOOLS
 from mcprev.bridge.several.parts import Answered, Outcome, Part, PartExchange
 from mcprev.bridge.several.places import Mark, Places, Subject, places_of
 from mcprev.bridge.several.translation import Translation, reference_kind
-from mcprev.convert.rules import JsonObject, as_list, as_object, without
+from mcprev.conversion.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import InvalidParams, Json, MethodNotFound, RpcError
 from mcprev.protocol.connection_state import IncomingRequest

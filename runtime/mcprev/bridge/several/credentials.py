@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.several.options import KEY, UserLogin
+from mcprev.client.host_config import filled
 from mcprev.client.targets import Target
-from mcprev.convert.rules import as_list
+from mcprev.conversion.rules import as_list
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
-from mcprev.extras.host_config import filled
 
 if TYPE_CHECKING:
     from mcprev.bridge.several.login_state import LoginStep
@@ -63,14 +63,14 @@ def auth_of(options: Mapping[str, Json]) -> Authorization | UserLogin | None:
     if kind == USER:
         import click
 
-        from mcprev.extras.token_stores import DiskTokens
+        from mcprev.auth.client.token_stores import DiskTokens
 
         return UserLogin(
             store=DiskTokens(Path(click.get_app_dir("mcprev")) / "bridge"), trust_env=True, **found
         )
     if "client_id" not in found:
         raise ValueError(f"`{KEY}.auth` requires `clientId`")
-    from mcprev.oauth.grants import ClientCredentials
+    from mcprev.auth.client.grants import ClientCredentials
 
     return ClientCredentials(trust_env=True, **found)
 
@@ -79,7 +79,7 @@ def targets_for(
     server: str, new_target: Callable[[Authorization | None], Target], login: UserLogin, logins: Logins | None
 ) -> tuple[Callable[[Sender | None], Target], Callable[[Sender, LoginStep], Target] | None]:
     """Return the functions that return a server as a user who logs in there reaches it: in calls, and in steps of the login."""
-    from mcprev.oauth.grants import OAuth
+    from mcprev.auth.client.grants import OAuth
 
     shared: dict[str, Any] = {
         "client_id": login.client_id,

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from mcprev.bridge.peers import Peers
     from mcprev.bridge.several.login_state import LoginStep
     from mcprev.bridge.several.logins import Logins
+    from mcprev.client.recording.recording import Recording
     from mcprev.client.targets import Target
     from mcprev.core.store import Store
-    from mcprev.recording.recording import Recording
 
 
 class LiveClient(Protocol):

@@ -7,7 +7,7 @@ from typing import cast
 
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KINDS
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.errors import Json
 from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import SERVER_INFO

@@ -21,8 +21,8 @@ from mcprev.bridge.several.parts import Outcome
 from mcprev.bridge.several.places import Entries, Mark, Places
 from mcprev.bridge.several.translation import Translation
 from mcprev.bridge.upstream import logger
-from mcprev.convert import PayloadKind, converter
-from mcprev.convert.rules import JsonObject, as_list, as_object, without
+from mcprev.conversion import PayloadKind, converter
+from mcprev.conversion.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import principal_of
 from mcprev.core.lists import ListBudget, ListTooLong
 from mcprev.core.valid_entries import InvalidEntries, valid_page

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from mcprev.oauth.grants import OAuth
+from mcprev.auth.client.grants import OAuth
 
 if TYPE_CHECKING:
+    from mcprev.auth.client.credentials import Obtained, Scopes
+    from mcprev.auth.client.discovery import ProtectedServer
+    from mcprev.auth.client.runner import FlowRunner
+    from mcprev.auth.client.store import Registration
     from mcprev.bridge.several.login_state import LoginStep
-    from mcprev.oauth.credentials import Obtained, Scopes
-    from mcprev.oauth.discovery import ProtectedServer
-    from mcprev.oauth.runner import FlowRunner
-    from mcprev.oauth.store import Registration
 
 
 class OfferOAuth(OAuth):

@@ -19,15 +19,15 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import urlencode, urlsplit
 
-from mcprev.authorization_server.pages import PAGE_FIELDS
-from mcprev.authorization_server.web import WebRequest, WebResponse, endpoint
+from mcprev.auth.authorization_server.pages import PAGE_FIELDS
+from mcprev.auth.authorization_server.web import WebRequest, WebResponse, endpoint
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.login_state import HasLoginRecords, LoginRecords, LoginStep, MemoryLogins
 from mcprev.callbacks import finished
 from mcprev.client.connect import connect
 from mcprev.client.targets import Target
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.error_text import raised_at
 from mcprev.errors import Json, McpError, StoreError, one_line
 from mcprev.transports.http.security import is_loopback
@@ -35,7 +35,7 @@ from mcprev.transports.http.server.request import Receive, Scope, Send
 from mcprev.transports.http.server.routes import Route
 
 if TYPE_CHECKING:
-    from mcprev.oauth.store import Registration, TokenKey, Tokens, TokenStore
+    from mcprev.auth.client.store import Registration, TokenKey, Tokens, TokenStore
 
 Identify: TypeAlias = "Callable[[Scope], str | Awaitable[str | None] | None]"
 """Returns the principal of a browser's request from its ASGI scope, such as by the cookie of its session; None: nobody."""
@@ -107,7 +107,7 @@ class Logins:
 
         Raises `ValueError` for a URL without https, except of this machine.
         """
-        from mcprev.oauth.store import MemoryTokens
+        from mcprev.auth.client.store import MemoryTokens
 
         parts = urlsplit(url)
         if not parts.hostname or (parts.scheme != "https" and not is_loopback(parts.hostname)):

@@ -30,7 +30,7 @@ from mcprev.revisions import Revision
 from mcprev_types import Direction
 
 if TYPE_CHECKING:
-    from mcprev.recording.recording import Recording
+    from mcprev.client.recording.recording import Recording
 
 SENDERS: Final = 1_000
 """The senders whose targets one server keeps."""

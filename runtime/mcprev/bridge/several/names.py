@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS, Offer
-from mcprev.extras.host_config import SEPARATOR, prefix_of
+from mcprev.client.host_config import SEPARATOR, prefix_of
 from mcprev.protocol.uris import comparable
 
 Prefixes: TypeAlias = Literal["always", "needed"]

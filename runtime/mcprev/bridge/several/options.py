@@ -13,8 +13,8 @@ from mcprev.errors import Json
 from mcprev.protocol.uris import MAX_LENGTH, comparable, normalized, spellings
 
 if TYPE_CHECKING:
+    from mcprev.auth.client.store import TokenStore
     from mcprev.client.targets import HasServer, Target
-    from mcprev.oauth.store import TokenStore
     from mcprev.transports.memory import PipeServer
 
 TOOLS, PROMPTS, RESOURCES = "tools", "prompts", "resources"

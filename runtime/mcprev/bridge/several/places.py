@@ -14,7 +14,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Final, TypeAlias, cast
 
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.errors import Json
 from mcprev.revisions import Revision
 

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Final, TypeVar
 
-from mcprev.authorization_server.keys import ServerKeys
-from mcprev.authorization_server.vault import Vault
+from mcprev.auth.authorization_server.keys import ServerKeys
+from mcprev.auth.authorization_server.vault import Vault
+from mcprev.auth.client.store import Registration, TokenKey, Tokens
 from mcprev.bridge.several.login_state import LoginRecords
 from mcprev.core.store import Records
-from mcprev.oauth.store import Registration, TokenKey, Tokens
 
 R = TypeVar("R", Tokens, Registration)
 KEPT: Final = 90 * 24 * 3600.0

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.errors import InvalidParams, Json
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.request_state import RequestStateSealer

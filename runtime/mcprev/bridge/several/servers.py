@@ -16,9 +16,9 @@ from mcprev.bridge.several.member import ServerSpec
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KEY, BridgedServer, UserLogin, offer_of, options_of
 from mcprev.bridge.upstream import logger
+from mcprev.client.host_config import checked_url, config_entries, naming, target_of_entry, usual
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.errors import Json, one_line
-from mcprev.extras.host_config import checked_url, config_entries, naming, target_of_entry, usual
 
 if TYPE_CHECKING:
     from mcprev.bridge.several.logins import Logins

@@ -19,7 +19,7 @@ from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KINDS
 from mcprev.bridge.several.parts import PartExchange
 from mcprev.bridge.upstream import Upstream, logger
-from mcprev.convert.rules import JsonObject, as_object
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.core.connection import Connection
 from mcprev.errors import InternalError, InvalidParams, Json, McpError, MethodNotFound, one_line
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived

@@ -12,7 +12,7 @@ from mcprev.bridge.several.names import Names, Naming
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS
 from mcprev.bridge.several.places import Changes, Entries, Mark, Places, Rewrite
 from mcprev.bridge.several.seals import Seals
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.errors import InvalidParams, Json
 from mcprev.protocol.mrtr import RESPONSES
 from mcprev.protocol.subscriptions import CHANGES, TASK_IDS, Changed

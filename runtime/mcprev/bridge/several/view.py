@@ -18,7 +18,7 @@ from mcprev.bridge.several.options import KINDS, RESOURCES
 from mcprev.bridge.several.parts import Outcome, PartExchange
 from mcprev.bridge.several.session import OPENING
 from mcprev.bridge.several.translation import Translation
-from mcprev.convert.rules import JsonObject, as_list, as_object
+from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import principal_of
 from mcprev.errors import METHOD_NOT_FOUND, InternalError, InvalidParams, Json, RpcError
 from mcprev.protocol.connection_state import IncomingRequest

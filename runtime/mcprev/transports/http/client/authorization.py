@@ -1,6 +1,6 @@
 """The interface through which a client authorizes its HTTP requests: what `mcprev.http(url, auth=...)` takes (AUTH-2).
 
-The transport knows this interface only. `mcprev.oauth` implements it, and users can.
+The transport knows this interface only. `mcprev.auth.client` implements it, and users can.
 """
 
 from __future__ import annotations

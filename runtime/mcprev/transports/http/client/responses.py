@@ -43,7 +43,7 @@ class HttpResponse:
         self.max_message: int = max_message
         """The maximum size of a message in the body, in bytes."""
         self.status: int = response.status
-        self.reason = response.reason or ""
+        self.reason: str = response.reason or ""
         self.headers: CIMultiDictProxy[str] = response.headers
 
     @property

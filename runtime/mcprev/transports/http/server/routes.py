@@ -45,7 +45,7 @@ class RouteInfo:
 
 
 class NoRoutes:
-    """The routes of a server that has none; `mcprev.routes.table.RouteTable` finds and serves them."""
+    """The routes of a server that has none; `mcprev.transports.http.server.route_table.RouteTable` finds and serves them."""
 
     def find(self, path: str) -> str | None:
         """Return the path or longest prefix of the route that serves a path, or None. An exact path comes first."""

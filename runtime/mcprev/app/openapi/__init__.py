@@ -1,0 +1,1 @@
+"""Tools made of the operations of an OpenAPI document, or of a web application that has one."""

@@ -1,1 +1,0 @@
-"""Methods in the types of one package: `client.exact(package)`, `ctx.exact(package)` and those of extensions."""

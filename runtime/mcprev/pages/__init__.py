@@ -1,8 +1,0 @@
-"""Pages that are ready to use, for clients with the extension for user interfaces; see `mcprev.extensions.ui`.
-
-These names are public; the modules are not.
-"""
-
-from mcprev.pages.generated import MAX_GENERATED, generated_page
-
-__all__ = ["MAX_GENERATED", "generated_page"]

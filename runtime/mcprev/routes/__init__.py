@@ -1,1 +1,0 @@
-"""Routes: ASGI applications beside the endpoint of an HTTP server. Loaded only by servers that have some."""

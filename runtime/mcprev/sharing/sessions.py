@@ -1,0 +1,419 @@
+"""The sessions that the workers of a server share: each worker restores those that others have opened."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, Protocol, cast
+
+from typing_extensions import override
+
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import ServerApp
+from mcprev.core.limits import CLOSE
+from mcprev.core.store import Records, Store
+from mcprev.errors import ConnectionLost, Json, StoreError
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.protocol.subscriptions import Changed
+from mcprev.sharing.changes import Change, SharedChanges
+from mcprev.sharing.copied import SharedCopy
+from mcprev.sharing.legacy_sse import SharedSseSessions
+from mcprev.sharing.quotas import Quotas
+from mcprev.sharing.record import (
+    FORMAT,
+    INDEX,
+    MAX_PLACES,
+    UNCONFIRMED,
+    SharedRecord,
+    decode,
+    key_of,
+    new_record,
+    owner_of,
+    write_record,
+)
+from mcprev.sharing.session import SharedSession
+from mcprev.sharing.worker import Worker
+from mcprev.stores.memory import MemoryStore
+from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection
+from mcprev.transports.http.server.options import HttpSettings
+from mcprev.transports.http.server.request import HttpRequest
+from mcprev.transports.http.server.sessions import Session, Sessions
+from mcprev.wire.jsonrpc import RequestId
+
+MAX_ID: Final = 200
+"""The maximum length of a session id that is looked up."""
+TICK: Final = 1.0
+"""Seconds between two looks at what is due."""
+LAST: Final = 600.0
+"""Seconds that requests have to finish whose session was lost with the data of the store."""
+OVER: Final = 60.0
+"""Seconds for which a reader finds out that the own stream of a session has ended."""
+SAME: Final = ("sessions", "get_stream", "json_response", "idle", "max_sessions", "max_sessions_per_client")
+"""The options that should be the same at all workers, beside `revisions` and whether there are `events`."""
+RENEWALS: Final = 3
+"""How often a record is renewed in its time to live, at least."""
+_logger: Final = logging.getLogger("mcprev.sharing")
+
+
+class SharedServer(ServerApp[Connection], Protocol):
+    """What the sessions need of a server."""
+
+    store: Records | None
+    changes: SharedChanges | None
+
+    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
+        """Notify one client of a change, if it is to know."""
+        ...
+
+
+def sharing(server: SharedServer, settings: HttpSettings) -> Callable[..., Sessions]:
+    """Return how the sessions of a server with a `Store` are made."""
+    return partial(SharedSessions, server, settings)
+
+
+class SharedSessions(Sessions):
+    """The sessions that this worker has loaded, and its part in those of all workers."""
+
+    shared = True
+
+    def __init__(
+        self,
+        server: SharedServer,
+        settings: HttpSettings,
+        **options: Any,  # noqa: ANN401 - those of `Sessions`
+    ) -> None:
+        super().__init__(**options)
+        assert server.changes is not None
+        self.server = server
+        self.changes: SharedChanges = server.changes
+        self.store: Store = cast("Store", server.store)
+        self.resumable: bool = settings.events is not None
+        """Whether streams of requests can be resumed."""
+        # Workers that share the memory of a process need no thread: its event loop is that of all of them.
+        release = None if isinstance(server.records, MemoryStore) else self.store.aclose
+        same: dict[str, Json] = {name: getattr(settings, name) for name in SAME}
+        same |= {"revisions": [row.name for row in server.identity.revisions], "events": self.resumable}
+        self.worker: Worker = Worker(self.store, self._take, self._lapsed, release, same)
+        limits: Any = {"limit": self._limit, "per_client": self._per_client}
+        limits_of_all: Any = {"ttl": self._idle, "evict": self._end_idlest, "first": UNCONFIRMED, **limits}
+        self.quotas: Quotas = Quotas(self.store, INDEX, **limits_of_all)
+        self.sse: SharedSseSessions = SharedSseSessions(
+            self.store, self.worker, settings, server, self.start, **limits
+        )
+        self._counted: str | None = None
+        """The index of the client whose session was counted last, until the session is made."""
+        self._by_key: dict[str, SharedSession] = {}
+        self._restoring: dict[str, asyncio.Future[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ticking: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self.changes.on_read.add(self._tell_changes)
+        self.changes.on_away.add(self._tell_unstored)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine as a task, which is waited for in the end; what it raises is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, StoreError):
+            _logger.warning("the store cannot be used: %s", error)
+        elif error is not None:
+            _logger.error("a session failed", exc_info=error)
+
+    # -- opening and restoring -----------------------------------------------------------------------------
+
+    @override
+    def find(self, session_id: bytes, principal: str | None) -> Session | None:
+        session = super().find(session_id, principal)
+        if (
+            session is not None
+            and not session.in_use
+            and self._clock() - session.seen > self._idle / RENEWALS
+        ):
+            return None  # the session may be over: `restore` looks at the record
+        return session
+
+    @override
+    def new(self, *args: Any, **options: Any) -> Session:
+        session = SharedSession(*args, **options)
+        session.attach(self)
+        session.counted, self._counted = self._counted, None
+        return session
+
+    def unstored(self, session_id: str) -> SharedRecord:
+        """Return the record of a session that is not in the store yet."""
+        return SharedRecord(self.store, key_of(session_id), {"places": {}, "gets": {}}, 0, self._idle)
+
+    @override
+    async def admit(self, client: str | None, request_id: RequestId) -> HttpError | None:
+        await self.worker.start()
+        await self.changes.latest()
+        refused = self.make_room(None, request_id)
+        if refused is None:
+            index = self._client(client)
+            refused = await self.quotas.take(index, request_id)
+            self._counted = index if refused is None else None  # `new` follows at once
+        return refused
+
+    def _client(self, client: str | None) -> str:
+        return "" if client is None else self.quotas.client_index(client)
+
+    @override
+    def opened(self, session: Session, client: str | None) -> asyncio.Task[None]:
+        assert isinstance(session, SharedSession)
+        return self.start(self._store(session, client))
+
+    async def _store(self, session: SharedSession, client: str | None) -> None:
+        """Store a session that was opened here."""
+        log, number = await self.changes.latest(), await self.worker.start()
+        state, principal = session.protocol.session.record(), owner_of(session.principal, session.id)
+        record = session.record
+        index = self._client(client)
+        record.value = new_record(state, principal, index, [log.epoch, log.number], number, self._idle)
+        version, _ = await asyncio.gather(
+            write_record(self.store, record.key, record.value, 0, self._idle),
+            self.quotas.mark(index, record.key),
+        )
+        if version is None:
+            raise StoreError("another session has the same id")
+        record.version, session.stored = version, True
+        self._load(session)
+
+    @override
+    async def restore(self, session_id: bytes, http_request: HttpRequest) -> Session | HttpError | None:
+        text, principal = session_id.decode("latin-1"), http_request.principal
+        if len(text) > MAX_ID:
+            return None
+        key = key_of(text)
+        while key in self._restoring:
+            await asyncio.wait({self._restoring[key]})
+        loaded = self._by_key.get(key)
+        if loaded is not None and loaded.error is None:
+            if not await loaded.record.refresh():
+                loaded.conclude("the session was idle for too long")
+            elif loaded.principal == principal:
+                loaded.touch()
+            return super().find(session_id, principal)
+        self._restoring[key] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._restore(key, text, principal)
+        finally:
+            self._restoring.pop(key).set_result(None)
+
+    async def _restore(self, key: str, session_id: str, principal: str | None) -> Session | HttpError | None:
+        found = await self.store.read(f"session/{key}")
+        if found is None:
+            return None
+        record = SharedRecord(self.store, key, decode(found), found.version, self._idle)
+        value = record.value
+        if value.get("format") != FORMAT:
+            _logger.warning(
+                "a session of another version of mcprev cannot be restored: its format is %r",
+                value.get("format"),
+            )
+            return None
+        if value["principal"] != owner_of(principal, session_id) or value["next"] >= MAX_PLACES:
+            return None
+        refused = self.make_room(None, cast("Any", None))
+        if refused is not None:
+            return refused
+        session = self._make(principal)
+        assert isinstance(session, SharedSession)
+        if not session.protocol.session.restore(value["session"]):
+            _logger.warning(
+                "a session at %s cannot be restored: this server does not serve it",
+                value["session"]["revision"],
+            )
+            session.ended(None)
+            return None
+        session.restored = True
+        number, places = await self.worker.start(), list[int]()
+
+        def change(value: dict[str, Json]) -> None:
+            places[:] = [value["next"]]
+            value["next"] += 1
+            value["places"][str(places[0])] = number
+
+        try:
+            opened = await record.change(change)
+        except BaseException:
+            session.ended(None)
+            raise
+        if not opened:
+            session.ended(None)
+            return None
+        session.protocol.session.restore(record.value["session"])
+        session.bind(session_id, record, places[0])
+        self._load(session)
+        self.server.keep(session)
+        session.process_events()
+        return session
+
+    def _load(self, session: SharedSession) -> None:
+        key = session.record.key
+        self._by_key[key] = session
+        self.add(session, None)
+        if self._ticking is None:
+            self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="sessions")
+
+    def forget(self, session: SharedCopy) -> None:
+        """Load a session again if it is needed, because this copy of it ends."""
+        self._forget(session)
+        if self._by_key.get(session.record.key) is session:
+            del self._by_key[session.record.key]
+
+    @override
+    async def delete(self, session: Session) -> None:
+        assert isinstance(session, SharedSession)
+        if await session.record.remove():
+            await self._removed(session.record)
+        await session.tell_others()
+        session.conclude("the client ended the session")
+
+    async def _removed(self, record: SharedRecord) -> None:
+        """Give the room of a session that has ended to others."""
+        await asyncio.gather(
+            self.quotas.give_back(record.value["client"], record.key),
+            self.store.complete(f"own/{record.key}", ttl=OVER),
+        )
+
+    @override
+    async def sse_opened(self, connection: LegacySseServerConnection, client: str | None) -> HttpError | None:
+        return await self.sse.opened(connection, client)
+
+    @override
+    async def post_sse(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
+        return await self.sse.post(body, http_request)
+
+    async def _end_idlest(self, index: str, keys: Sequence[str]) -> bool:
+        """End the longest idle of some sessions, of which the first was renewed longest ago; False if all are in use."""
+        records: dict[str, SharedRecord] = {}
+        for key in keys:
+            record = SharedRecord(self.store, key, {}, 0, self._idle)
+            if await record.refresh():
+                records[key] = record
+        over = [key for key in keys if key not in records]
+        for key in over:
+            await self.quotas.unmark("" if index == INDEX else index, key)
+        if over:
+            return True
+        workers = {int(worker) for each in records.values() for worker in each.value["places"].values()}
+        answers = await self.worker.ask(workers, {"kind": "idle", "keys": list(records)})
+        own = self._idle_times(list(records)) if self.worker.number in workers else {}
+        silent = workers - answers.keys() - {self.worker.number}
+        alive = {worker for worker in silent if await self.worker.is_alive(worker)}
+        idle = {
+            key: -1.0 if alive & {int(worker) for worker in record.value["places"].values()} else float("inf")
+            for key, record in records.items()
+        }  # what nobody can say counts as in use
+        for times in (own, *answers.values()):
+            for key, seconds in cast("dict[str, float]", times or {}).items():
+                idle[key] = min(idle[key], seconds)
+        key = max(idle, key=idle.__getitem__)
+        if idle[key] < 0:
+            return False
+        if await records[key].remove():
+            await self._removed(records[key])
+            await self.worker.ask(workers, {"kind": "changed", "key": key, "resumed": False})
+            if key in self._by_key:
+                self._by_key[key].record.gone = True
+                self._by_key[key].conclude("the session was idle, and others need the room")
+        return True
+
+    def _idle_times(self, keys: Sequence[str]) -> dict[str, Json]:
+        """Return for how many seconds sessions were not used here, of those that are loaded; -1 if one is in use."""
+        found = {key: self._by_key[key] for key in keys if key in self._by_key}
+        return {key: -1 if each.in_use else self._clock() - each.seen for key, each in found.items()}
+
+    # -- messages of other workers -------------------------------------------------------------------------
+
+    async def _take(self, message: dict[str, Json]) -> Json:
+        """Serve a message of another worker."""
+        if message["kind"] == "sse":
+            return await self.sse.take(message)
+        if message["kind"] == "idle":
+            return self._idle_times(message["keys"])
+        key = message.get("key")
+        if key in self._restoring:
+            await asyncio.wait({self._restoring[key]})
+        session = self._by_key.get(str(key))
+        if session is None:
+            return None
+        match message["kind"]:
+            case "changed":
+                return await session.take_change(resumed=message["resumed"])
+            case "message":
+                session.take_passed(message)
+            case "hand over":
+                await session.hand_over(message["stream"], message["to"], message["place"])
+            case "read":
+                session.take_report(message["stream"], message["reader"], message["place"])
+            case _:
+                _logger.warning("a message of another worker has an unknown kind: %r", message["kind"])
+        return None
+
+    def _tell_changes(self, own: dict[Change, int]) -> None:
+        for session in tuple(self._by_key.values()):
+            session.tell_changes(own)
+
+    def _tell_unstored(self, changes: dict[Change, int]) -> None:
+        for session in tuple(self._by_key.values()):
+            session.tell_unstored(changes)
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            now = self._clock()
+            for session in tuple(self._by_key.values()):
+                used = max(session.seen, now if session.in_use else 0.0)
+                if used > session.renewed and now - session.renewed >= self._idle / RENEWALS / 2:
+                    session.renew_soon()
+                if session.has_no_reader:
+                    self.start(session.check_reader())
+            self.expire()
+
+    def _lapsed(self, lost: bool) -> None:  # noqa: FBT001 - a callback
+        """Forget all sessions: they are `lost` with the store, or other workers have taken this one for dead."""
+        for session in tuple(self._by_key.values()):
+            session.drop()
+            if lost:
+                self.forget(session)
+                self.start(self._let_finish(session))
+            else:
+                self.end(session, "the worker has lost its lease")
+
+    async def _let_finish(self, session: SharedSession) -> None:
+        """Let the requests of a session that has ended finish."""
+        await session.finish_requests(LAST)
+        session.ended(ConnectionLost("the store has lost the session", in_flight=True, retry_safe=False))
+
+    @override
+    async def aclose(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self.changes.on_read.discard(self._tell_changes)
+        self.changes.on_away.discard(self._tell_unstored)
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait({self._ticking})
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=CLOSE)
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=CLOSE)
+        with suppress(StoreError):
+            await self.worker.aclose()
