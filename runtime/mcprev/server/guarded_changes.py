@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
@@ -31,16 +32,25 @@ class GuardedChanges:
         self._telling: set[tuple[object, str]] = set()
         """The changes that are not announced yet, because it is not known who sees them."""
 
-    def tell(self, connection: Connection, kind: Changed, uri: str | None, check: Check | None) -> None:
-        """Notify the client of a connection of a change; of one of a resource after `check`, if it sees that."""
+    def tell(
+        self, connection: Connection, kind: Changed, uri: str | None, check: Check | None
+    ) -> list[asyncio.Task[None]]:
+        """Notify the client of a connection of a change; of one of a resource after `check`, if it sees that.
+
+        Returns the checks that have begun.
+        """
         protocol = cast("ServerProtocol", connection.protocol)
         if uri is None or check is None:
             protocol.changed(kind, uri)
             connection.process_events()
-            return
+            return []
+        begun: list[asyncio.Task[None]] = []
         for engine in (protocol.session, protocol.stateless):
             for incoming in tuple(engine.subscribers(uri)):
-                self._start(connection, engine, incoming, uri, check)
+                task = self._start(connection, engine, incoming, uri, check)
+                if task is not None:
+                    begun.append(task)
+        return begun
 
     def _start(
         self,
@@ -49,11 +59,11 @@ class GuardedChanges:
         incoming: IncomingRequest,
         uri: str,
         check: Check,
-    ) -> None:
+    ) -> asyncio.Task[None] | None:
         """Notify a subscriber if it sees the resource; one notification stands for all changes before it."""
         key = (incoming if incoming.open else engine), uri  # a session has one subscriber
         if key in self._telling:
-            return
+            return None
         self._telling.add(key)
 
         async def tell() -> None:
@@ -66,4 +76,6 @@ class GuardedChanges:
             except BaseException as error:  # noqa: BLE001 - nothing else ends with it
                 log_failure(error, CHANGES[Changed.RESOURCE].method, _logger)
 
-        connection.start(tell()).add_done_callback(lambda _: self._telling.discard(key))
+        task = connection.start(tell())
+        task.add_done_callback(lambda _: self._telling.discard(key))
+        return task

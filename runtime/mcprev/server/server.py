@@ -5,6 +5,7 @@ LIFE-11, SEAM-1..5, SEAM-9, MRTR-1..11, SUB-8, TOOL-1..5, RES-1, PROM-1, COMP-1.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -437,18 +438,24 @@ class Server:
         for connection in [each for each in tuple(self._connections) if not each.shared]:
             call_in(connection.closed.get_loop(), self.tell_change, connection, kind, uri)
 
-    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
-        """Notify one client of a change, if it has subscribed to such changes and sees what changed."""
+    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> list[asyncio.Task[None]]:
+        """Notify one client of a change, if it has subscribed to such changes and sees what changed.
+
+        Returns the checks that find out what it sees, and notify it then.
+        """
         if uri is None:
-            self._guarded.tell(connection, kind, None, None)
-            return
+            return self._guarded.tell(connection, kind, None, None)
         subscribed, served = cast("ServerProtocol", connection.protocol).subscribed(), self.canonical_uri(uri)
         # Spellings that a template serves alike differ in more than `comparable` makes one.
         alike = [
             each for each in subscribed if ("?" in each or "%" in each) and self.canonical_uri(each) == served
         ]
-        for each in {comparable(one): one for one in (uri, served, *alike)}.values():
-            self._guarded.tell(connection, kind, each, self.guard(each))
+        spellings = {comparable(one): one for one in (uri, served, *alike)}.values()
+        return [
+            task
+            for each in spellings
+            for task in self._guarded.tell(connection, kind, each, self.guard(each))
+        ]
 
     async def notify_session(
         self, session_id: str, method: str, params: Mapping[str, Json] | None = None

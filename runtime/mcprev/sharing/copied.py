@@ -42,8 +42,8 @@ from mcprev.wire.jsonrpc import (
 class ChangeTeller(Protocol):
     """What the session needs of a server."""
 
-    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
-        """Notify one client of a change, if it is to know."""
+    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> list[asyncio.Task[None]]:
+        """Notify one client of a change, if it is to know; return the checks that find out whether it is."""
         ...
 
 

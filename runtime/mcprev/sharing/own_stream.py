@@ -350,14 +350,12 @@ class OwnStream(SharedCopy):
         if session.subscribed:
             origin = self._get_streams[-1]
             session.subscriber = Request(cast("Any", None), "resources/subscribe", None, origin)
-        running = set(self._tasks)
         for kind, uri in news:
             every = kind is Changed.RESOURCE and uri is None
             for each in sorted(session.subscribed) if every else (uri,):
-                self._sessions.server.tell_change(self, kind, each)
-        for check in self._tasks - running:
-            self._checks.add(check)
-            check.add_done_callback(self._checked)
+                for check in self._sessions.server.tell_change(self, kind, each):
+                    self._checks.add(check)
+                    check.add_done_callback(self._checked)
 
 
 class GetStream:

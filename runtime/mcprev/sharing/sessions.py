@@ -64,8 +64,8 @@ class SharedServer(ServerApp[Connection], Protocol):
     store: Records | None
     changes: SharedChanges | None
 
-    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> None:
-        """Notify one client of a change, if it is to know."""
+    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> list[asyncio.Task[None]]:
+        """Notify one client of a change, if it is to know; return the checks that find out whether it is."""
         ...
 
 
