@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import logging
 import re
@@ -11,6 +12,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -82,6 +85,66 @@ def test_a_login_outlives_the_process_with_the_store_and_the_secret(
             assert [path for path, _ in site.idp.seen].count("/authorize") == pages + (not lasts)
 
     run(main())
+
+
+@req("AUTH-12", everywhere=True)
+@pytest.mark.parametrize("shared", [True, False], ids=["a store", "no store"])
+def test_each_request_of_a_login_may_reach_another_worker_if_the_app_has_a_store(shared: bool) -> None:
+    """The login has no store of its own: it takes that of the app, and is lost between workers that have none."""
+
+    async def main() -> None:
+        async with github() as site, AsyncExitStack() as stack:
+            store = mcprev.MemoryStore() if shared else None
+            workers = [mcprev.App("guarded", "1", auth=site.worker(), store=store).asgi() for _ in range(2)]
+            for worker in workers:
+                stack.push_async_callback(worker.aclose)
+            turn = itertools.cycle(workers)
+
+            async def alternately(scope: Any, receive: Any, send: Any) -> None:
+                await next(turn)(scope, receive, send)
+
+            site.apps["8101"] = alternately
+            hand = ByHand(site)
+            client = (await hand.register())["client_id"]
+            if not shared:
+                assert_page(await hand.ask(client))
+                return
+            for _ in range(2):  # each step is at each of them once, since the number of steps is odd
+                tokens = (await hand.redeem(client, await hand.log_in(client))).json
+                tokens = (await hand.refresh(client, tokens["refresh_token"])).json
+                for _ in workers:
+                    assert await hand.status(tokens["access_token"]) == 400  # let in
+
+    run(main())
+
+
+@req("AUTH-12")
+def test_a_store_of_the_login_comes_before_that_of_the_app() -> None:
+    own, of_app = mcprev.MemoryRecords(), mcprev.MemoryStore()
+
+    async def main() -> None:
+        async with github(store=own) as site:
+            served = mcprev.App("guarded", "1", auth=site.login, store=of_app).asgi()
+            site.apps["8101"] = served
+            hand = ByHand(site)
+            client = (await hand.register())["client_id"]
+            await hand.redeem(client, await hand.log_in(client))
+            site.apps["8101"] = site.app(site.worker(store=own))
+            await hand.log_in(client)  # it is known where nothing but its own store is
+            await served.aclose()
+
+    run(main())
+
+
+def test_who_has_a_store_of_a_server_and_no_secret_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = mcprev.open_store(f"sqlite:///{tmp_path}/app.db")
+    for secrets, told in ((SECRET, False), (None, True)):
+        caplog.clear()
+        login = mcprev.Login(mcprev.Provider.github("id", "s"), resource=RESOURCE, secrets=secrets)
+        mcprev.App("guarded", "1", auth=login, store=store).asgi()
+        assert any("pass `secrets` to mcprev.Login" in text for text in caplog.messages) is told
 
 
 def test_what_an_old_secret_has_sealed_is_read_until_it_is_removed() -> None:

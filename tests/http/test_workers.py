@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -238,6 +239,41 @@ def test_several_workers_need_a_store_for_what_clients_need_at_each(
     assert checked(made(store=sqlite)) == ""
     assert "pass --store URL" in checked(made())
     assert "pass --store URL" in checked(made(store=mcprev.MemoryRecords()))
+
+
+SECRET = "a secret of the operator, 32 bytes or more"  # noqa: S105 - of logins that nobody makes
+
+
+@req("HTTP-3", "AUTH-12", everywhere=True)
+@pytest.mark.parametrize(
+    ("options", "stored", "words"),
+    [
+        ({"secrets": SECRET}, True, ""),
+        (
+            {"secrets": SECRET},
+            False,
+            "are in the memory of one worker: pass --store URL, such as sqlite:///app.db",
+        ),
+        (
+            {"secrets": SECRET, "store": mcprev.MemoryRecords()},
+            True,
+            "pass it a `store` that all workers use, or none",
+        ),
+        ({"secrets": SECRET, "store": mcprev.open_store("sqlite:///own.db")}, False, ""),
+        ({}, True, "pass it `secrets`, at least 32 random bytes"),
+        ({"store": mcprev.open_store("sqlite:///own.db")}, False, "pass it `secrets`"),
+    ],
+    ids=["both", "no store", "own memory", "own store", "no secret", "own store and no secret"],
+)
+def test_several_workers_need_a_store_and_a_secret_for_logins(
+    options: dict[str, Any], stored: bool, words: str
+) -> None:
+    login = mcprev.Login(mcprev.Provider.github("id", "s"), resource="https://mcp.example/mcp", **options)
+    server = made(E, auth=login, store=mcprev.open_store("sqlite:///unused.db") if stored else None)
+    said = checked(server)
+    assert words in said
+    assert bool(said) is bool(words)
+    assert checked(server, workers=1) == ""
 
 
 @req("HTTP-3", everywhere=True)

@@ -33,6 +33,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 from mcprev.auth.urls import WELL_KNOWN, canonical_resource, check_issuer, in_lower_case, split_resource
 from mcprev.callbacks import call_within, decision
+from mcprev.core.store import Records
 from mcprev.errors import InternalError, InvalidRequest, Json, RpcError
 from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
 from mcprev.protocol.uris import OF_RESOURCES, has_long_uris, other_spellings, too_long
@@ -159,6 +160,14 @@ class Bearer:
 
     def check_place(self, path: str, root: str) -> None:
         """Check that clients find it where it is served; tokens of others may be for any URL."""
+
+    def keep_in(self, store: Records) -> None:
+        """Keep nothing: each request carries its token."""
+
+    def unshared(self, store: Records | None) -> str | None:
+        """Return None: each process verifies tokens by itself."""
+        del store
+        return None
 
     def at(self, root: str) -> Bearer:
         """Return a copy for an app that is mounted at `root`: its challenges name the metadata URL below that path."""

@@ -41,7 +41,9 @@ def check_workers(server: Server, settings: HttpSettings, worker: SupervisedWork
     count = worker.settings.workers
     if count == 1:
         return
-    kept = [each for each in (_sessions(server, settings), _tasks(server), _memory(server)) if each]
+    login = None if settings.auth is None else settings.auth.unshared(server.records)
+    found = (_sessions(server, settings), _tasks(server), _memory(server), login)
+    kept = [each for each in found if each]
     if kept:
         raise click.ClickException(
             f"{count} workers cannot serve this server:\n- "

@@ -25,6 +25,7 @@ from mcprev.auth.bearer import TIMEOUT, Bearer, Needs, Suffices, includes
 from mcprev.auth.client.runner import FlowRunner
 from mcprev.auth.client.steps import Flow
 from mcprev.auth.urls import split_resource
+from mcprev.core.store import Records
 from mcprev.errors import AuthError, Json
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.request import App
@@ -148,7 +149,8 @@ class Login(Bearer):
         - `resource` is the URL of the endpoint as clients know it.
         - `issuer` is the URL of the authorization server that this is. None: the origin of `resource`.
         - `needs`, `suffices`, `about` and `timeout` are as for `Bearer`.
-        - `secrets` and `store` keep logins when the process ends: without either, they end with it.
+        - `secrets`, and a `store` here or of the server, keep logins when the process ends: without either, they end with it.
+          Several processes need both.
 
         Raises `ValueError` for an invalid URL, secret or scope.
         """
@@ -198,6 +200,16 @@ class Login(Bearer):
                 f"issuer='{issuer}{root}' to mcprev.Login; or issuer='{issuer}', if the proxy passes on /authorize, /callback, "
                 "/token, /register and /.well-known/ of that host"
             )
+
+    @override
+    def keep_in(self, store: Records) -> None:
+        """Keep clients, codes and logins in the store of the server, unless there is a store of their own."""
+        self.server.keep_in(store)
+
+    @override
+    def unshared(self, store: Records | None) -> str | None:
+        """Return why several processes of a server with this store cannot serve its clients, and what to do; None: they can."""
+        return self.server.unshared(store)
 
     async def provider_token(self, access: Access | None) -> str:
         """Return the provider's access token of a user, `ctx.access`, refreshed if it has expired.

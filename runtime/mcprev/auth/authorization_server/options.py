@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypedDict
 
 from mcprev.auth.authorization_server.grants import ACCESS, SESSION, User
 from mcprev.core.store import Records
-from mcprev.stores.memory import MemoryRecords
 
 if TYPE_CHECKING:
     import aiohttp
@@ -23,7 +22,7 @@ class LoginOptions(TypedDict, total=False):
     any of them has sealed or signed is read. To rotate, put the new one first. None: a secret of the process, with
     which all logins end."""
     store: Records | None
-    """Keeps clients, codes and logins. None: the memory of this process."""
+    """Keeps clients, codes and logins. None: the store of the server, and without one the memory of this process."""
     scopes: Sequence[str]
     """The scopes that every request requires, and that a client gets if it asks for none. None by default."""
     optional_scopes: Sequence[str]
@@ -72,7 +71,3 @@ class LoginSettings:
                 raise ValueError(f"'{scheme}' is not the URL scheme of an app; pass one such as 'cursor'")
         if not (self.access_lifetime > 0 and self.session_lifetime > 0):
             raise ValueError("`access_lifetime` and `session_lifetime` must be positive numbers of seconds")
-
-    def records(self) -> Records:
-        """Return the store."""
-        return MemoryRecords() if self.store is None else self.store

@@ -34,7 +34,7 @@ from mcprev.auth.authorization_server.requests import (
     OAuthError,
     PageError,
 )
-from mcprev.auth.authorization_server.vault import Vault, new_secret
+from mcprev.auth.authorization_server.vault import LoginRecords, Vault, new_secret
 from mcprev.auth.authorization_server.web import (
     Endpoint,
     WebRequest,
@@ -49,6 +49,7 @@ from mcprev.auth.client.discovery import OAUTH, OPENID
 from mcprev.auth.urls import canonical_resource, check_issuer
 from mcprev.callbacks import allows
 from mcprev.core.options.objects import check_store
+from mcprev.core.store import Records
 from mcprev.errors import AuthError, Json
 from mcprev.transports.http.security import is_loopback
 from mcprev.transports.http.server.access import Access, InvalidToken
@@ -134,7 +135,8 @@ class AuthorizationServer:
         self.issuer: str = issuer.removesuffix("/")
         keys = self._keys = ServerKeys(settings.secrets)
         self._clock = settings.clock
-        vault = self._vault = Vault(settings.records(), keys, self.issuer, settings.clock)
+        self._records = LoginRecords(settings.store)
+        vault = self._vault = Vault(self._records, keys, self.issuer, settings.clock)
         self.grants: Grants = Grants(
             self.issuer,
             vault,
@@ -215,6 +217,29 @@ class AuthorizationServer:
             found["introspection_endpoint"] = f"{at}/introspect"
             found["introspection_endpoint_auth_methods_supported"] = ["client_secret_basic"]
         return found
+
+    def keep_in(self, store: Records) -> None:
+        """Keep clients, codes and logins in the store of a server, unless there is a store of their own."""
+        if self._records.keep_in(store) and self._records.shared_with(store) and not self._settings.secrets:
+            _log.warning(
+                "logins are in the store of the server, but only this process reads them: pass `secrets` to mcprev.Login"
+            )
+
+    def unshared(self, store: Records | None) -> str | None:
+        """Return why several processes of a server with this store cannot serve its clients, and what to do; None: they can."""
+        if not self._records.shared_with(store):
+            where = (
+                "--store URL, such as sqlite:///app.db"
+                if self._settings.store is None
+                else "it a `store` that all workers use, or none but --store URL"
+            )
+            return f"the clients and logins of mcprev.Login are in the memory of one worker: pass {where}"
+        if not self._settings.secrets:
+            return (
+                "each worker makes a secret for mcprev.Login that no other knows: pass it `secrets`, at least 32 random bytes, such as "
+                'secrets=os.environ["LOGIN_SECRET"]'
+            )
+        return None
 
     async def verify(self, token: str) -> Access:
         """Return the content of a token of this server. Raises `InvalidToken`, also if its grant has ended."""

@@ -11,12 +11,47 @@ from typing import Final
 
 from mcprev.auth.authorization_server.keys import ServerKeys, digest_of
 from mcprev.core.shares import share_of
-from mcprev.core.store import Records
+from mcprev.core.store import Record, Records
 from mcprev.errors import Json, StoreError
+from mcprev.stores.memory import MemoryRecords
 
 _TRIES: Final = 10
 """How often a change is tried again after another worker has changed the same record."""
 _log: Final = logging.getLogger("mcprev.auth")
+
+
+class LoginRecords:
+    """The records of logins: in a store of their own, else in that of the first server that has one, else in memory."""
+
+    def __init__(self, own: Records | None) -> None:
+        self._records: Records = MemoryRecords() if own is None else own
+        self._settled = own is not None
+
+    def keep_in(self, store: Records) -> bool:
+        """Use the store of a server from now on, unless another one is used; return whether it is."""
+        if self._settled:
+            return False
+        self._records, self._settled = store, True
+        return True
+
+    def shared_with(self, store: Records | None) -> bool:
+        """Return whether other processes of a server with this store read what is written here."""
+        used = self._records if self._settled else store
+        return not isinstance(used, MemoryRecords | None)
+
+    async def read(self, key: str, /) -> Record | None:
+        """Return the record; see `Records.read`."""
+        return await self._records.read(key)
+
+    async def write(
+        self, key: str, value: bytes, /, *, seen: int | None = None, ttl: float | None = None
+    ) -> int | None:
+        """Store a record; see `Records.write`."""
+        return await self._records.write(key, value, seen=seen, ttl=ttl)
+
+    async def remove(self, key: str, /, *, seen: int | None = None) -> bool:
+        """Remove a record; see `Records.remove`."""
+        return await self._records.remove(key, seen=seen)
 
 
 class Vault:

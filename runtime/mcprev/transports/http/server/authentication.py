@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from mcprev.core.store import Records
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.protocol.uris import Spell, canonical_message
 from mcprev.transports.http.server.access import Access
@@ -29,6 +30,14 @@ class Authentication(Protocol):
 
     def check_place(self, path: str, root: str, /) -> None:
         """Check that clients find it where it is served: `path` below `root`, which a proxy removes. Raises `ValueError`."""
+        ...
+
+    def keep_in(self, store: Records, /) -> None:
+        """Keep what outlives a request in the store of the server, unless there is a store of its own."""
+        ...
+
+    def unshared(self, store: Records | None, /) -> str | None:
+        """Return why several processes of a server with this store cannot serve its clients, and what to do; None: they can."""
         ...
 
     def at(self, root: str, /) -> Authentication:
