@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.cors import cors
 from mcprev.transports.http.server.options import HttpOptions, HttpSettings
+from mcprev.wire import jsonrpc
+from mcprev.wire.bounds import json_bounds
 from requirements import NAMES, B, C, D, E, req
 from running import run, until
 from served import QUICK, Served, work
@@ -112,6 +115,65 @@ def test_bodies_have_a_limit_declared_or_not(row: Revision) -> None:
         assert chunked.status == 413
 
     work(test)
+
+
+def with_values(count: int, *, lone: bool = False) -> dict[str, Any]:
+    """Arguments that hold about so many values; beside a lone surrogate, which only the slow parser reads."""
+    return {"v": [1] * count, **({"w": "\ud800"} if lone else {})}
+
+
+@req("SEC-6", "BASE-10", "HTTP-31")
+@later
+@pytest.mark.parametrize("lone", [False, True], ids=["", "lone surrogate"])
+def test_a_body_of_too_many_values_is_refused_unread(
+    row: Revision, lone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of one client hold up all others while they are parsed and checked. Its id is told, and which option allows more."""
+
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(max_values=1000)).open(row)
+        assert (await client.call("echo", with_values(900, lone=lone)).done()).result
+        read: list[object] = []
+
+        def parsed(data: bytes, **_: object) -> None:
+            read.append(data)
+
+        for name in ("from_json", "_read_slowly"):
+            monkeypatch.setattr(jsonrpc, name, parsed)
+        refused = await client.call("echo", with_values(1000, lone=lone), "x").done()
+        assert (refused.status, refused.error["code"]) == (400, INVALID_REQUEST)
+        assert "more than 1000 JSON values (the server's option max_values)" in refused.error["message"]
+        assert refused.json["id"] == "x"
+        assert read == []
+        monkeypatch.undo()
+        assert (await client.call("echo", {}).done()).result
+
+    work(test)
+
+
+@req("SEC-6", "HTTP-31")
+@later
+def test_the_bound_of_the_process_holds_for_each_server(
+    row: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(max_values=1000)).open(row)
+        monkeypatch.setattr(json_bounds, "max_values", 500)
+        refused = await client.call("echo", with_values(500)).done()
+        assert "more than 500 JSON values (mcprev.json_bounds.max_values)" in refused.error["message"]
+
+    work(test)
+
+
+@req("SEC-6", "HTTP-31", everywhere=True)
+def test_an_embedding_is_no_message_of_too_many_values() -> None:
+    most = HttpSettings().max_values
+    for count, kind in ((100_000, jsonrpc.Request), (most, jsonrpc.Malformed)):
+        body = json.dumps(
+            request("tools/call", {"name": "embed", "arguments": {"v": [0.25] * count}})
+        ).encode()
+        assert type(jsonrpc.parse(body, batch=True, max_values=most)) is kind
+        assert type(jsonrpc.parse(body, batch=True)) is jsonrpc.Request  # over a pipe, whose client is alone
 
 
 @req("HTTP-31")

@@ -73,6 +73,20 @@ def test_what_is_posted_is_answered_on_the_stream() -> None:
     work(test)
 
 
+@req("SEC-6", "HTTP-31", at=A)
+def test_a_posted_message_of_too_many_values_is_refused() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        pair = await (await Pair.connect(make(sse=True, max_values=1000))).open()
+        refused = await pair.post(request("ping", {"v": [1] * 1000}, "x")).done()
+        assert (refused.status, refused.json["id"], refused.error["code"]) == (400, "x", INVALID_REQUEST)
+        assert "the server's option max_values" in refused.error["message"]
+        await pair.tell(request("ping", {"v": [1] * 900}, 3))
+        assert (await pair.stream.heard(2))[1]["id"] == 3
+        await pair.close()
+
+    work(test)
+
+
 @req("STDIO-9", "SEC-6", at=A)
 def test_a_handler_waits_for_a_client_that_does_not_read_its_stream() -> None:
     async def test(handler: Served, make: Make) -> None:

@@ -313,6 +313,26 @@ def test_a_long_text_is_copied_once_at_a_time(text: str) -> None:
     assert peak <= len(data) * 1.1
 
 
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize("text", ["ab", 'a "b"', "\\"], ids=["plain", "quotes", "backslashes"])
+def test_short_names_are_not_looked_at_one_by_one(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text is split into its strings if one of them may be a name that is too long; to split costs the most of all."""
+    splits: list[int] = []
+    split: Any = getattr(bounds, "_split")  # noqa: B009 - counted, not used
+
+    def counted(data: bytes, most: int = -1) -> Any:
+        splits.append(most)
+        return split(data, most)
+
+    monkeypatch.setattr(bounds, "_split", counted)
+    for length, split_at in ((100, False), (5000, True)):
+        params = {text * length + str(number): text for number in range(20_000 // length)}
+        names = {**params, "v": [text] * 50_000}
+        data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "a", "params": names}).encode()
+        jsonrpc.parse(data, batch=False)
+        assert bool(splits) is split_at
+
+
 @req("SEC-6", "BASE-1", everywhere=True)
 @pytest.mark.parametrize("number", ["1e999", "-1e999"])
 def test_a_number_beside_a_long_text_is_refused_beyond_a_double(number: str) -> None:

@@ -343,7 +343,7 @@ class Server:
           outside of requests. `events` stores sent events, so that a client can resume a stream; None stores none.
         - `idle` (1,800), `max_sessions` (10,000) and `max_sessions_per_client` (1,000) bound sessions; `max_requests`
           (16,384) bounds concurrent requests outside of sessions. `clock` measures idle time instead of the event loop.
-        - `max_body` (4 MiB), `max_bodies` (256 MiB in all), `max_headers` (64 KiB) and `body_timeout` (30) bound requests.
+        - `max_body` (4 MiB), `max_values` (120,000 JSON values in a body), `max_bodies` (256 MiB in all), `max_headers` (64 KiB) and `body_timeout` (30) bound requests.
         - `defer` (0.2) is the time until a response becomes an event stream, `heartbeat` (15) the time until a silent
           stream gets a comment, `send_timeout` (60) the time until a client that does not read is disconnected.
         - `max_connections` (10,000), `keep_alive` (180, of a connection without a request), `drain` (30, to finish calls and tasks when the

@@ -171,7 +171,7 @@ class SharedSseSessions:
             error = StoreError(f"worker {worker} does not respond")
         except StoreError as found:
             error = found
-        read = parse(body, batch=True)
+        read = parse(body, batch=True, max_values=self._settings.max_values)
         if isinstance(read, Malformed) or not wants_answer(read):
             raise error  # the client sends it again: it does no harm to take it twice
         _logger.warning("it is not known whether a message reached worker %d: %s", worker, error)
@@ -193,8 +193,10 @@ class SharedSseSessions:
             if access is not None:
                 connection.renew(access)
             refused = self._budget.refusal(http_request.share)
-            refused = refused or await self._refusal(access, message["root"], parse(body, batch=True))
-            refused = refused or connection.take(body, http_request)
+            most = self._settings.max_values
+            read = parse(body, batch=True, max_values=most)
+            refused = refused or await self._refusal(access, message["root"], read)
+            refused = refused or connection.take(body, http_request, most)
         finally:
             http_request.share.release()
         return None if refused is None else _told(refused)

@@ -4,7 +4,7 @@
 
 - `max_values`, 500,000 by default: how many values one message holds; the keys of objects count as values. Parsing
   that many takes some tenths of a second and blocks the event loop meanwhile. `mcprev.json_bounds.max_values = n`
-  sets another bound for the whole process.
+  sets another bound for the whole process. A server over HTTP has a lower one for its clients, its option `max_values`.
 - `MAX_NAMES`, 128 MiB: the length of the longest member name in bytes, times the number of values.
 - `MAX_DEPTH`, 200: how deep arrays and objects nest. The parser sets it; it cannot be raised.
 - An integer has at most 4,300 digits. A number with a fraction or an exponent stays within the range of a double.
@@ -18,8 +18,10 @@ marks only. A long text is the usual large message, so little is done for each b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from mcprev.errors import Json
@@ -61,22 +63,24 @@ class OutOfBoundsError(ValueError):
     """A JSON text exceeds a bound. Nothing of it is used."""
 
 
-def check_values(data: bytes | bytearray) -> None:
-    """Raise `OutOfBoundsError` for a JSON text with more than `max_values` values, or with too long names for their
-    number.
+def check_values(data: bytes | bytearray, most: int | None = None) -> None:
+    """Raise `OutOfBoundsError` for a JSON text with more values than `count_values` allows, or with too long names for
+    their number.
     """
-    check_names(data, count_values(data))
+    check_names(data, count_values(data, most))
 
 
-def count_values(data: bytes | bytearray) -> int:
+def count_values(data: bytes | bytearray, most: int | None = None) -> int:
     """Return the number of values in a JSON text, or a larger one, as long as that is within the bound: punctuation inside
-    strings may count too. Raises `OutOfBoundsError` for more than `max_values`.
+    strings may count too. Raises `OutOfBoundsError` for more than `max_values`, or than the `most` that a server allows.
     """
-    most = json_bounds.max_values
+    of_server = most is not None and most < json_bounds.max_values
+    most = most if of_server and most is not None else json_bounds.max_values
     few = few_marks(data)
     values = _count(data) if few is None else 1 + few
     if values > most and (values := _count_exactly(data)) > most:
-        raise OutOfBoundsError(f"a message of more than {most} JSON values (mcprev.json_bounds.max_values)")
+        option = "the server's option max_values" if of_server else "mcprev.json_bounds.max_values"
+        raise OutOfBoundsError(f"a message of more than {most} JSON values ({option})")
     return values
 
 
@@ -138,6 +142,8 @@ def without_strings(data: bytes | bytearray) -> bytes | bytearray:
 
 def _longest_name(data: bytes | bytearray, enough: int) -> int:
     """Return the length in bytes of the longest member name of a JSON text, or 0 if no name is longer than `enough`."""
+    if not _has_long_string(data, enough):
+        return 0
     parts = _split(data)
     if max(map(len, parts[1::2]), default=0) <= enough:
         return 0
@@ -145,10 +151,28 @@ def _longest_name(data: bytes | bytearray, enough: int) -> int:
     return max((len(name) for name, behind in names if behind.lstrip()[:1] == b":"), default=0)
 
 
+def _has_long_string(data: bytes | bytearray, enough: int) -> bool:
+    """Return whether a string of a JSON text may be longer than `enough` bytes. It copies nothing, as to split does."""
+    if _BACKSLASH in data:
+        data = _without_escapes(data)
+    return _between_quotes(enough.bit_length()).search(data) is not None
+
+
+@cache
+def _between_quotes(bits: int) -> re.Pattern[bytes]:
+    """Return the pattern of a quotation mark before so many bytes without one, as the strings are that take `bits` to count."""
+    return re.compile(rb'"[^"]{%d}' % (1 << max(0, bits - 1)))
+
+
+def _without_escapes(data: bytes | bytearray) -> bytes | bytearray:
+    """Return a JSON text of the same length whose quotation marks all begin or end a string."""
+    return data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+
+
 def _split(data: bytes | bytearray, most: int = -1) -> Sequence[bytes | bytearray]:
     """Split a JSON text at the quotation marks around its strings, at most so often: every second part is a string."""
     if _BACKSLASH in data:
-        data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        data = _without_escapes(data)
     return data.split(b'"', most)
 
 

@@ -166,19 +166,23 @@ these.
 """
 
 
-def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
-    """Parse one line or one HTTP body. `batch` says whether the revision allows arrays. Never raises."""  # BATCH-6
+def parse(data: bytes | bytearray, *, batch: bool, max_values: int | None = None) -> Message | Batch:
+    """Parse one line or one HTTP body. Never raises.
+
+    `batch` says whether the revision allows arrays, `max_values` how many values a server accepts, if fewer than the process.
+    """  # BATCH-6
     try:
         # A text has at most as many values as bytes.
-        large = len(data) > UNCHECKED or len(data) > json_bounds.max_values
-        values = count_values(data) if large else 0
+        most = json_bounds.max_values if max_values is None else max_values
+        large = len(data) > UNCHECKED or len(data) > most or len(data) > json_bounds.max_values
+        values = count_values(data, max_values) if large else 0
         value = from_json(data, allow_inf_nan=False)
         if not (large and _check_long_strings(data, values, value)):
             digits = data.translate(_DIGITS, b"+")
             if _EXPONENT in digits or _LONG in digits:
                 _refuse_infinity(data)
     except ValueError as error:
-        value = _reread(bytes(data), error)
+        value = _reread(bytes(data), error, max_values)
         if isinstance(value, Malformed):
             return value
     if _kind(value) is not list:
@@ -192,11 +196,11 @@ def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
     return Batch(tuple([_envelope(member, None) for member in value]))
 
 
-def _reread(data: bytes, error: ValueError) -> Json:
+def _reread(data: bytes, error: ValueError, max_values: int | None) -> Json:
     """Parse valid JSON that the fast parser refuses, or return the error."""
     try:
         if not isinstance(error, OutOfBoundsError) and (data.startswith(_BOM) or _SURROGATE.search(data)):
-            check_values(data)
+            check_values(data, max_values)
             data = data.removeprefix(_BOM)
             value = _read_slowly(data)
             if _within(value, MAX_DEPTH):

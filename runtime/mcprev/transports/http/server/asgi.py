@@ -313,7 +313,7 @@ class AsgiApp(HttpApp):
                 refused = self.budget.refusal(http_request.share)
                 if refused is not None:
                     return refused
-            message = parse(body, batch=True)
+            message = parse(body, batch=True, max_values=self.settings.max_values)
             http_request.method = getattr(message, "method", None)
             del body  # free the memory: the request may take long
             if self._auth is not None and http_request.access is not None:

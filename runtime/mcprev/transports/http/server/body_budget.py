@@ -19,6 +19,8 @@ from mcprev.wire.jsonrpc import RequestId
 
 MAX_BODY: Final = 4 * 1024 * 1024
 """The default limit of a request body, in bytes."""  # HTTP-31
+MAX_VALUES: Final = 120_000
+"""The default limit of the JSON values of a request body: more take too long to parse and check at once."""  # SEC-6
 MAX_BODIES: Final = 256 * 1024 * 1024
 """The default limit of all request bodies together, in bytes of memory."""
 MAX_OPENING: Final = 128 * 1024

@@ -344,12 +344,12 @@ class HttpDispatcher:
             reject = await self.sessions.post_sse(body, http_request)
         else:
             if access is not None and auth is not None:
-                reject = await token_refusal(
-                    auth.at(http_request.root), access, parse(body, batch=True), self._server.canonical_uri
-                )
+                message = parse(body, batch=True, max_values=self._settings.max_values)
+                spell = self._server.canonical_uri
+                reject = await token_refusal(auth.at(http_request.root), access, message, spell)
                 connection.renew(access)
             if reject is None:
-                reject = connection.take(body, http_request)
+                reject = connection.take(body, http_request, self._settings.max_values)
         if reject is None:
             await http_request.accept()
         return reject

@@ -73,11 +73,11 @@ class LegacySseServerConnection(Connection):
         if self._exchange is not None:
             self._exchange.renew(access)
 
-    def take(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
+    def take(self, body: bytes, http_request: HttpRequest, max_values: int) -> HttpError | None:
         """Process a posted body; return the error response to an invalid message and after the end."""  # SSE-4
         if self.error is not None:
             return _refuse(404, "there is no such session")
-        message = parse(body, batch=self._connection_state.accepts_batch)
+        message = parse(body, batch=self._connection_state.accepts_batch, max_values=max_values)
         if isinstance(message, Malformed) and message.answer is not None:
             null_id = not self.protocol.session.agreed or self.protocol.session.revision.null_id_in_errors
             return HttpError(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from mcprev.core.options.objects import check_option
 from mcprev.transports.http.security import MAX_HEADERS
-from mcprev.transports.http.server.body_budget import MAX_BODIES, MAX_BODY
+from mcprev.transports.http.server.body_budget import MAX_BODIES, MAX_BODY, MAX_VALUES
 from mcprev.transports.http.server.event_store import EventStore, MemoryEvents
 
 if TYPE_CHECKING:
@@ -94,6 +94,10 @@ class HttpOptions(TypedDict, total=False):
     error."""
     max_body: int
     """The maximum size of a request body in bytes: 4 MiB by default. A larger one gets 413."""
+    max_values: int
+    """The maximum number of JSON values in the messages of one body, the keys of objects counted too: 120,000 by default, room
+    for an embedding of 100,000 numbers. To parse and check more holds up other requests. A larger body gets 400. The bound
+    of the process, `mcprev.json_bounds.max_values`, holds too."""
     max_bodies: int
     """The maximum memory of all request bodies in bytes, from their first byte until the response, including their
     parsed form: 256 MiB by default. A request beyond it gets 503."""
@@ -150,6 +154,7 @@ class HttpSettings:
     max_sessions_per_client: int = 1_000
     max_requests: int = 16_384
     max_body: int = MAX_BODY
+    max_values: int = MAX_VALUES
     max_bodies: int = MAX_BODIES
     max_headers: int = MAX_HEADERS
     body_timeout: float = 30.0
