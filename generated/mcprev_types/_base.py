@@ -21,6 +21,7 @@ from typing import (
     ClassVar,
     Final,
     Literal,
+    Never,
     Self,
     TypeAlias,
     TypeVar,
@@ -112,6 +113,26 @@ Integer: TypeAlias = Annotated[int, EXACT]
 """A number that upstream's schema.json declares as an integer; 1.0 or a fraction is read and kept unchanged."""
 Whole: TypeAlias = Annotated[int, _Exact(multiple_of=1)]
 """A whole number; 1.0 is valid and stays 1.0."""
+
+
+class _Nothing:
+    """Gives `Never` a validator, which pydantic does not have: it takes no value."""
+
+    __slots__ = ()
+
+    def __get_pydantic_core_schema__(self, _source: object, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(_refused)
+
+    def __get_pydantic_json_schema__(self, _schema: CoreSchema, _handler: object) -> dict[str, Any]:
+        return {"not": {}}
+
+
+def _refused(_value: object) -> Never:
+    raise PydanticCustomError("never", "No value is valid here: the member must be absent")
+
+
+Nothing: TypeAlias = Annotated[Never, _Nothing()]
+"""No value: an optional member of this type must be absent."""
 
 
 class _Exactly:

@@ -99,6 +99,12 @@ export interface Limited {
   short?: Short[];
 }
 """
+NEVER: Final = """
+export interface ByWord { word: string; parts?: never }
+export interface ByParts { parts: Said[]; word?: never }
+export type Said = ByWord | ByParts;
+export type Closed = Record<string, never>;
+"""
 ONE: Final[list[Any]] = [1, 1.0]
 ITEM: Final = {"itemId": 1}
 TAKEN: Final[dict[str, list[Any]]] = {
@@ -168,6 +174,11 @@ WITHIN: Final[dict[str, tuple[list[Any], list[Any]]]] = {
         ],
     ),
     "Anything": ([{"id": 1, "a": [None, {"b": 1.0}]}], [{"id": "1"}]),
+    "Said": (
+        [{"word": "a"}, {"parts": [{"word": "a", "more": 1}, {"parts": []}]}],
+        [{"word": "a", "parts": []}, {"parts": [{"word": "a", "parts": 1}]}, {}],
+    ),
+    "Closed": ([{}], [{"a": 1}, {"a": None}, []]),
     "Holds": (
         [{"result": {"ok": True, "it": 1}, "tagged": {"tag": 1.0, "it": True}}],
         [{"result": {"ok": 1, "it": 1}}, {"result": {"ok": True, "it": 1}, "tagged": {"tag": "1.0", "it": None}}],
@@ -185,7 +196,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The package of the schema above."""
     folder = tmp_path_factory.mktemp("values")
     path = folder / "schema.ts"
-    path.write_text(LITERALS + FURTHER + LIMITS, encoding="utf-8")
+    path.write_text(LITERALS + FURTHER + LIMITS + NEVER, encoding="utf-8")
     schema = SchemaFolder(mini.write_folder(folder))
     pipeline.generate_project(schema, path, folder / "values-types", "1.0", overlay=False)
     sys.path.insert(0, str(folder / "values-types"))

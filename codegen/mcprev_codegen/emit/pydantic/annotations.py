@@ -86,7 +86,7 @@ _PRIMITIVES: Final[Mapping[str, tuple[Annotation, ...]]] = {
     "object": (_generic("dict", _STR, _ANY),),
     "unknown": (_ANY,),
     "any": (_ANY,),
-    "never": (named("Never"),),
+    "never": (named("Nothing"),),
 }
 """The alternatives of each primitive; `int | float` keeps whether a number was written with a fraction part."""
 BUILTINS: Final = frozenset({"bool", "dict", "float", "int", "list", "str", "tuple"})

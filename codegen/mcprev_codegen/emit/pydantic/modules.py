@@ -24,11 +24,11 @@ _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Generic", "Literal", "TypeAlias", "Union")},
     {
         code("pydantic"): ("Field", "Tag"),
-        code("typing_extensions"): ("Never", "TypeAliasType", "TypeVar", "deprecated"),
+        code("typing_extensions"): ("TypeAliasType", "TypeVar", "deprecated"),
     },
     {
         code("..._base"): (
-            "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nullable", "Opt", "Whole", "constant", "fallback", "limited", "stated", "wire",
+            "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nothing", "Nullable", "Opt", "Whole", "constant", "fallback", "limited", "stated", "wire",
         ),
         code("..._open"): ("UNKNOWN", "UnknownContent", "exact_union", "open_union"),
     },
