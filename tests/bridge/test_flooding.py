@@ -25,6 +25,8 @@ there_ = pytest.mark.parametrize("there", [SESSION, MODERN], ids=lambda row: row
 FLOOD: Final = 70
 """Attempts of the client that floods."""
 SMALL: Final = Bounds(upstreams=8)
+NEW: Final = {"mcp-session-id": None, "mcp-protocol-version": None}
+"""The headers of who opens one more session."""
 stateless = pytest.mark.parametrize("row", [MODERN], ids=lambda row: row.name)
 sessions = pytest.mark.parametrize(
     "row", [row for row in DEFAULT[1:] if row.handshake], ids=lambda row: row.name
@@ -89,8 +91,9 @@ def test_who_opens_many_sessions_and_uses_none_keeps_nobody_out(
         bridge, prefix, made = make(there, bounds)
         async with two(bridge, row, way) as (flood, honest):
             for number in range(FLOOD):
-                opened = await flood.post(initialize(row, number)).done()
-                assert opened.status == 200, "the session that was unused the longest makes room"
+                opened = await flood.post(initialize(row, number), NEW).done()
+                assert opened.result, "the session that was unused the longest makes room"
+                assert opened.headers["mcp-session-id"] != flood.session["mcp-session-id"]
             assert open_(made()) <= 1 + (16 if bounds is None else 4)
             assert (await honest.call(prefix + "quick").done()).text == '"done"'
             assert (await flood.call(prefix + "quick").done()).text == '"done"', "its first session goes on"
@@ -110,14 +113,14 @@ def test_who_is_served_in_many_sessions_keeps_nobody_out(
     async def main() -> None:
         bridge, prefix, made = make(there, SMALL)
         async with two(bridge, row, way) as (flood, honest):
-            busy: list[tuple[Client, list[Exchange]]] = []
-            for _ in range(4):
+            clients: list[Client] = []
+            for _ in range(2 * SMALL.upstreams):
                 more = Client(flood.app, **flood.scope)
                 more.session.update({"who": flood.session["who"]} if "who" in flood.session else {})
-                await more.open(row)
-                busy.append((more, [more.call(prefix + "slow", id_=0)]))
-            await until(lambda: sum(bool(server.asked("tools/call")) for server in made()) == 4)
-            busy.append((flood, [flood.call(prefix + "slow", id_=0)]))
+                clients.append(await more.open(row))
+            busy = [(client, [client.call(prefix + "slow", id_=0)]) for client in clients]
+            await until(lambda: sum(bool(server.asked("tools/call")) for server in made()) == SMALL.share)
+            assert open_(made()) <= 1 + SMALL.share
             assert (await honest.call(prefix + "quick").done()).text == '"done"'
             for client, exchanges in busy:
                 await ended(client, exchanges)
