@@ -17,6 +17,7 @@ from authorization_server.town import (
     SERVER,
     Clock,
     FakeProvider,
+    LikeCompany,
     LikeEntra,
     LikeGitHub,
     Site,
@@ -34,7 +35,7 @@ from mcprev.testing.authorization_server import LocalUsers
 from requirements import req
 from running import run
 
-PROVIDERS: list[type[Any]] = [LikeGitHub, LikeEntra]
+PROVIDERS: list[type[Any]] = [LikeGitHub, LikeEntra, LikeCompany]
 
 
 def local(**options: Any) -> Town:
@@ -88,6 +89,11 @@ def test_a_client_logs_in_at_a_provider_that_registers_nobody(kind: type[FakePro
         if kind is LikeGitHub:
             assert found["principal"] == "github:583231"
             assert claims == {"login": "octocat", "name": None, "email": "octocat@x.example"}
+        elif kind is LikeCompany:
+            assert found["principal"] == "company:583231"
+            assert found["claims"]["username"] == "ada"
+            assert claims["email"] == "ada@x.example"
+            assert [path for path, _ in idp.seen].count("/.well-known/openid-configuration") == 1
         else:
             assert found["principal"] == f"entra:{LikeEntra.tenant}:583231"
             assert claims == {"login": None, "name": "Ada Lovelace", "email": None}

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -39,6 +40,7 @@ from authorization_server.town import (
     VERIFIER,
     ByHand,
     Clock,
+    LikeCompany,
     LikeGitHub,
     Site,
     Town,
@@ -46,7 +48,7 @@ from authorization_server.town import (
 )
 from mcprev.auth.authorization_server import upstream
 from mcprev.auth.authorization_server.keys import ServerKeys
-from mcprev.auth.client.steps import HttpReply
+from mcprev.auth.client.steps import HttpFetch, HttpReply
 from mcprev.errors import StoreError
 from mcprev.testing.authorization_server import RESOURCE_SERVER, Browser, LocalAuthorizationServer
 from requirements import req
@@ -644,6 +646,10 @@ def test_users_of_several_claims_are_told_apart_whatever_these_contain() -> None
     [
         {"token_url": "http://idp.example/token"},
         {"client_secret": ""},
+        {"private_key": "a key beside a secret"},
+        {"token_url": ""},
+        {"authorize_url": "", "token_url": ""},
+        {"authorize_url": "", "token_url": "", "issuer": "https://login.example/{tid}/?q"},
         {"userinfo_url": None},
         {"user_from": "id_token", "issuer": None},
     ],
@@ -656,6 +662,149 @@ def test_a_provider_that_cannot_be_is_refused(wrong: Any) -> None:
     mcprev.Provider(**given)
     with pytest.raises(ValueError, match=r"https|requires"):
         mcprev.Provider(**{**given, **wrong})
+
+
+# -- providers that publish their metadata --------------------------------------------------------------------
+
+AT = "https://login.example/realms/x"
+ENDPOINTS: Final = {
+    "issuer": AT,
+    "authorization_endpoint": f"{AT}/auth",
+    "token_endpoint": f"{AT}/token",
+    "userinfo_endpoint": f"{AT}/me",
+}
+
+
+def complete(provider: mcprev.Provider, documents: dict[str, Any]) -> mcprev.Provider:
+    """The provider with what it publishes at some URLs; there is nothing at others."""
+    flow = upstream.complete(provider)
+    try:
+        ask = next(flow)
+        while True:
+            assert isinstance(ask, HttpFetch)
+            found = documents.get(ask.url)
+            ask = flow.send(
+                HttpReply(404, b"<html>") if found is None else HttpReply(200, json.dumps(found).encode())
+            )
+    except StopIteration as done:
+        result: mcprev.Provider = done.value
+        return result
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        f"{AT}/.well-known/openid-configuration",
+        "https://login.example/.well-known/oauth-authorization-server/realms/x",
+        "https://login.example/.well-known/openid-configuration/realms/x",
+    ],
+)
+def test_one_url_is_enough_where_a_provider_publishes_the_others(place: str) -> None:
+    for url in (AT, place):
+        provider = P.discovered(url, "i", "s")
+        assert (provider.issuer, provider.name, provider.is_complete) == (AT, "login.example", False)
+        found = complete(provider, {place: ENDPOINTS})
+        assert (found.authorize_url, found.token_url, found.userinfo_url) == (
+            f"{AT}/auth",
+            f"{AT}/token",
+            f"{AT}/me",
+        )
+        assert found.is_complete
+        assert "'s'" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "given", "expected"),
+    [
+        ({}, {}, {"basic": True, "pkce": True, "user_from": "userinfo"}),  # the default of RFC 8414
+        ({"token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"]}, {}, {"basic": False}),
+        ({"token_endpoint_auth_methods_supported": ["client_secret_basic"]}, {}, {"basic": True}),
+        ({"token_endpoint_auth_methods_supported": ["client_secret_post"]}, {"basic": True}, {"basic": True}),
+        ({"code_challenge_methods_supported": ["plain"]}, {}, {"pkce": False}),
+        ({"code_challenge_methods_supported": ["S256"]}, {}, {"pkce": True}),
+        ({"userinfo_endpoint": None}, {}, {"user_from": "id_token", "userinfo_url": None}),
+        ({"userinfo_endpoint": None}, {"userinfo_url": f"{AT}/api/user"}, {"user_from": "userinfo", "userinfo_url": f"{AT}/api/user"}),
+        ({}, {"user_from": "id_token"}, {"user_from": "id_token"}),
+        ({"issuer": f"{AT}"}, {"claims": ("a",), "subject": ("id",)}, {"claims": ("a",), "subject": ("id",)}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_provider_publishes_and_what_is_passed_beside(
+    said: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    found = complete(
+        P.discovered(AT, "i", "s", **given), {f"{AT}/.well-known/openid-configuration": {**ENDPOINTS, **said}}
+    )
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_a_template_of_tenants_is_the_issuer_of_those_of_all() -> None:
+    at = "https://login.microsoftonline.com/organizations/v2.0"
+    document = {**ENDPOINTS, "issuer": "https://login.microsoftonline.com/{tenantid}/v2.0"}
+    found = complete(P.discovered(at, "i", "s"), {f"{at}/.well-known/openid-configuration": document})
+    assert found.issuer == "https://login.microsoftonline.com/{tid}/v2.0"
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (None, "HTTP 404"),
+        ([], "no JSON object"),
+        ({**ENDPOINTS, "issuer": "https://evil.example"}, "names the issuer https://evil.example instead of"),
+        ({**ENDPOINTS, "issuer": None}, "names the issuer nobody"),
+        ({**ENDPOINTS, "token_endpoint": None}, "no authorization_endpoint and token_endpoint"),
+        ({**ENDPOINTS, "token_endpoint": "http://login.example/token"}, "neither an https URL"),
+    ],
+    ids=["missing", "a list", "another issuer", "no issuer", "no endpoint", "not encrypted"],
+)
+def test_metadata_that_is_not_of_the_provider_is_not_used(document: Any, words: str) -> None:
+    with pytest.raises(mcprev.AuthError, match=words) as error:
+        complete(P.discovered(AT, "i", "s"), {f"{AT}/.well-known/openid-configuration": document})
+    assert "pass mcprev.Provider its `authorize_url`" in str(error.value)
+
+
+def test_a_provider_whose_metadata_cannot_be_read_is_a_page_and_asked_again() -> None:
+    async def main() -> None:
+        clock = Clock()
+        idp = LikeCompany(clock)
+        async with Site(idp, clock) as site:
+            site.apps["8102"] = missing
+            hand = ByHand(site)
+            client = (await hand.register())["client_id"]
+            assert_page(await hand.consent(await hand.ask(client)), 503)
+            login: Any = site.login
+            login._provider._failed = 0.0, ""  # some seconds later
+            site.apps["8102"] = idp
+            assert await hand.log_in(client)
+
+    async def missing(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    run(main())
+
+
+def test_a_user_that_is_not_found_is_told_with_the_names_that_are_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As at GitHub or Discord, whose users have an `id` and no `sub`."""
+
+    class Other(LikeGitHub):
+        def provider(self) -> mcprev.Provider:
+            return replace(super().provider(), subject=("sub",))
+
+    async def main() -> None:
+        clock = Clock()
+        async with Site(Other(clock), clock) as site:
+            hand = ByHand(site)
+            answer = await hand.send("GET", (await sent_to_provider(site, hand)).location)
+            assert answer.said["error"] == "access_denied"
+
+    run(main())
+    (told,) = [text for text in caplog.messages if "did not identify the user" in text]
+    assert "it says no sub, but id, login, name, email" in told
+    assert "subject=('id',)" in told
+    assert "octocat" not in told
 
 
 def test_a_cookie_of_a_server_on_the_web_is_of_its_host_alone() -> None:

@@ -11,6 +11,9 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import aiohttp
+from joserfc import jwt
+from joserfc.jwk import ECKey
+from typing_extensions import override
 
 import mcprev
 from http_in_process import App, InProcess
@@ -118,7 +121,7 @@ class FakeProvider:
 
     def token(self, said: dict[str, str], headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
         assert headers["accept"] == "application/json", "GitHub answers with a form otherwise"
-        if (said.get("client_id"), said.get("client_secret")) != ("idp-client", "idp-secret"):
+        if not self.knows(said):
             return self.refused("invalid_client")
         if said["grant_type"] == "refresh_token":
             if self.locked_out or said["refresh_token"] not in self.good_refresh:
@@ -131,6 +134,10 @@ class FakeProvider:
         digest = hashlib.sha256(said["code_verifier"].encode()).digest()
         assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == asked["code_challenge"]
         return self.tokens(asked)
+
+    def knows(self, said: dict[str, str]) -> bool:
+        """Whether a token request is from the client that is registered here."""
+        return (said.get("client_id"), said.get("client_secret")) == ("idp-client", "idp-secret")
 
     def refused(self, error: str) -> tuple[int, dict[str, str], bytes]:
         raise NotImplementedError
@@ -212,6 +219,41 @@ class LikeEntra(FakeProvider):
             name="entra", client_id="idp-client", client_secret="idp-secret", authorize_url=f"{IDP}/authorize",
             token_url=f"{IDP}/token", issuer=f"{IDP}/{self.tenant if self.fixed else '{tid}'}/v2.0", user_from="id_token", subject=("tid", "oid"),
             scopes=("openid", "api://idp-client/read", "offline_access"),
+        )  # fmt: skip
+
+
+class LikeCompany(FakeProvider):
+    """Endpoints in its metadata only, a signature in place of a secret, users with an `id` inside of `data`."""
+
+    KEY: Final = ECKey.generate_key("P-256", private=True)
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        setattr(self, ".well-known/openid-configuration", self.metadata)
+
+    def metadata(self, said: dict[str, str], headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        urls = {f"{name}_endpoint": f"{IDP}/{name}" for name in ("token", "userinfo")}
+        return self.json({"issuer": IDP, "authorization_endpoint": f"{IDP}/authorize", **urls})
+
+    @override
+    def knows(self, said: dict[str, str]) -> bool:
+        signed = jwt.decode(said["client_assertion"], self.KEY)
+        assert signed.header["kid"] == "k1"
+        assert "client_secret" not in said
+        return (signed.claims["iss"], signed.claims["aud"]) == ("idp-client", f"{IDP}/token")
+
+    @override
+    def refused(self, error: str) -> tuple[int, dict[str, str], bytes]:
+        return self.json({"error": error}, 400)
+
+    def userinfo(self, said: dict[str, str], headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        user = {"id": self.user, "username": "ada", "email": "ada@x.example", "verified": True}
+        return self.json({"data": user})
+
+    def provider(self) -> mcprev.Provider:
+        return mcprev.Provider.discovered(
+            IDP, "idp-client", name="company", private_key=self.KEY.as_pem(private=True).decode(), key_header={"kid": "k1"},
+            subject=("id",), user_in="data", claims=("username", "email"), verified="verified",
         )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from mcprev.auth.authorization_server.server import Attempt, Authenticator, Auth
 from mcprev.auth.authorization_server.upstream import ProviderRefused, ProviderTokens
 from mcprev.auth.bearer import TIMEOUT, Bearer, Needs, Suffices, includes
 from mcprev.auth.client.runner import FlowRunner
-from mcprev.auth.client.steps import Flow
+from mcprev.auth.client.steps import NO_KEYS, ClientKeys, Flow
 from mcprev.auth.urls import split_resource
 from mcprev.core.store import Records
 from mcprev.errors import AuthError, Json
@@ -36,6 +36,10 @@ PROVIDER_TIMEOUT: Final = 15.0
 """Seconds for each request to the identity provider."""
 _LEASE: Final = 4 * PROVIDER_TIMEOUT
 _POLL: Final = 0.1
+GOOD_FOR: Final = 3600.0
+"""Seconds for which the metadata of a provider is not read again."""
+RETRY: Final = 5.0
+"""The same after it could not be read."""
 
 
 class ProviderLogin:
@@ -45,21 +49,50 @@ class ProviderLogin:
 
     def __init__(self, provider: Provider, settings: LoginSettings) -> None:
         self._provider, self._session, self._clock = provider, settings.session, settings.clock
+        self._keys, self._known_until = NO_KEYS, 0.0
+        self._failed: tuple[float, str] = 0.0, ""
+        self._known: Provider | None = provider if provider.is_complete else None
+        if provider.private_key:
+            from mcprev.auth.client.signatures import signer
+
+            self._keys = ClientKeys(
+                signer(provider.client_id, provider.private_key, provider.algorithm, provider.key_header)
+            )
+
+    async def _complete(self) -> Provider:
+        """Return the provider with its endpoints; what its metadata said is good for a time. Raises `AuthError`."""
+        if self._provider.is_complete or (self._known is not None and monotonic() < self._known_until):
+            assert self._known is not None
+            return self._known
+        if monotonic() >= self._failed[0]:
+            try:
+                self._known = await self._run(upstream.complete(self._provider))
+                self._known_until = monotonic() + GOOD_FOR
+            except AuthError as error:
+                self._failed = monotonic() + RETRY, str(error)
+        if self._known is None:  # what it said before is better than nothing
+            raise AuthError(self._failed[1])
+        return self._known
 
     async def start(self, callback: str, state: str, attempt: Attempt, chosen: str) -> str | User:
         """Return the URL of the provider's login page."""
         del chosen
-        return upstream.authorize_url(self._provider, callback, state, attempt.verifier, attempt.nonce)
+        return upstream.authorize_url(
+            await self._complete(), callback, state, attempt.verifier, attempt.nonce
+        )
 
     async def finish(self, callback: str, attempt: Attempt, said: Mapping[str, str]) -> User:
         """Redeem the provider's code. Raises `AuthError`."""
-        provider, issuer = self._provider, self._provider.issuer
+        provider = await self._complete()
+        issuer = provider.issuer
         if issuer is not None and "{" not in issuer and said.get("iss", issuer) != issuer:
             raise AuthError(f"the response is from another issuer than {issuer}")  # mix-up
         code = said.get("code")
         if not code or "error" in said:
             raise AuthError(f"the response of {provider.name} has no code")
-        flow = upstream.log_in(provider, callback, code, attempt.verifier, attempt.nonce, self._clock())
+        flow = upstream.log_in(
+            provider, callback, code, attempt.verifier, attempt.nonce, self._clock(), self._keys
+        )
         return await self._run(flow)
 
     async def renew(self, grants: Grants, name: str, grant: Grant) -> None:
@@ -106,7 +139,8 @@ class ProviderLogin:
 
     async def _refresh(self, grants: Grants, name: str, tokens: ProviderTokens) -> ProviderTokens:
         try:
-            found = await self._run(upstream.refresh(self._provider, tokens, self._clock()))
+            provider = await self._complete()
+            found = await self._run(upstream.refresh(provider, tokens, self._clock(), self._keys))
         except ProviderRefused:
             await grants.end(name)
             raise
@@ -118,7 +152,8 @@ class ProviderLogin:
 
     async def _run(self, flow: Flow[T]) -> T:
         # The operator names the provider's addresses, which may be in a private network.
-        runner = FlowRunner(self._provider.token_url, self._session, private=True, seconds=PROVIDER_TIMEOUT)
+        at = self._provider.token_url or self._provider.issuer or ""
+        runner = FlowRunner(at, self._session, private=True, seconds=PROVIDER_TIMEOUT)
         return await runner.run(flow)
 
 

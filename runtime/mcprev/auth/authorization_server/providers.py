@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, TypeAlias
-from urllib.parse import quote
+from typing import Any, Final, Literal, Self, TypeAlias, TypedDict
+from urllib.parse import quote, urlsplit
 
-from mcprev.auth.urls import is_secure
+from typing_extensions import Unpack
+
+from mcprev.auth.client.discovery import OAUTH, OPENID
+from mcprev.auth.urls import check_issuer, is_secure
 from mcprev.transports.http.urls import mask_url
 
 OPENID_SCOPES: Final = ("openid", "profile", "email")
@@ -22,21 +25,48 @@ OPENID_CLAIMS: Final = ("name", "preferred_username", "email")
 UserSource: TypeAlias = Literal["userinfo", "id_token"]
 
 
+class ProviderMembers(TypedDict, total=False):
+    """The members of a `Provider` that its metadata does not have, or that are to come before it."""
+
+    private_key: str
+    algorithm: str
+    key_header: Mapping[str, str]
+    assertion_audience: str | None
+    userinfo_url: str | None
+    emails_url: str | None
+    parameters: Mapping[str, str]
+    user_from: UserSource
+    subject: tuple[str, ...]
+    user_in: str | None
+    claims: tuple[str, ...]
+    verified: str
+    basic: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """An identity provider, and this server's registration there: `Provider.github(client_id, client_secret)`.
 
     The redirect URI to register at the provider is the origin of this server followed by `/callback`. Other providers
-    than those with a method of their own are described by the members; a provider of OpenID Connect needs its issuer
-    and three URLs, which its metadata lists.
+    than those with a method of their own are found by one URL (`Provider.discovered`) if they publish their metadata,
+    and are described by the members if not.
     """
 
     name: str
     """A short name, which precedes the subject of users: `github:583231`."""
     client_id: str
-    client_secret: str = field(repr=False)
-    authorize_url: str
-    token_url: str
+    client_secret: str = field(default="", repr=False)
+    private_key: str = field(default="", repr=False)
+    """A private key as PEM, with which this server signs who it is (`private_key_jwt`), in place of a secret."""
+    algorithm: str = "ES256"
+    """The algorithm of the signature."""
+    key_header: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Members of the header of the signature by which the provider finds the key: `kid`, or `x5t#S256` at Entra."""
+    assertion_audience: str | None = None
+    """The `aud` of what is signed. None: the token endpoint; Auth0 takes its issuer."""
+    authorize_url: str = ""
+    """The URL of the login page. Empty, as `token_url`: both are read from the metadata of `issuer`."""
+    token_url: str = ""
     userinfo_url: str | None = None
     emails_url: str | None = None
     """The URL that lists verified email addresses, if `userinfo_url` does not tell whether an address is verified."""
@@ -49,8 +79,12 @@ class Provider:
     user_from: UserSource = "userinfo"
     subject: tuple[str, ...] = ("sub",)
     """The claims that together identify a user permanently."""
+    user_in: str | None = None
+    """The member of the response of `userinfo_url` that has the claims, such as `data`. None: the response itself."""
     claims: tuple[str, ...] = OPENID_CLAIMS
     """The claims that handlers see in `ctx.access.claims`."""
+    verified: str = "email_verified"
+    """The claim that says whether `email` is verified; no other address is passed on. Discord calls it `verified`."""
     basic: bool = False
     """Whether the client secret is sent by HTTP Basic authentication; otherwise in the form."""
     pkce: bool = True
@@ -59,16 +93,55 @@ class Provider:
     def __post_init__(self) -> None:
         urls = (self.authorize_url, self.token_url, self.userinfo_url, self.emails_url)
         for url in urls:
-            if url is not None and not is_secure(url):
+            if url and not is_secure(url):
                 raise ValueError(f"{mask_url(repr(url))} is neither an https URL nor one of this machine")
-        if not self.client_id or not self.client_secret:
+        if not self.client_id or bool(self.client_secret) == bool(self.private_key):
             raise ValueError(
-                "a provider requires the client id and secret of this server's registration there"
+                "a provider requires the client id of this server's registration there, and either the client secret or "
+                "a private key"
             )
+        if not self.is_complete:
+            if self.authorize_url or self.token_url or self.issuer is None:
+                raise ValueError(
+                    "a provider requires `authorize_url` and `token_url`, or neither and the `issuer` that publishes them"
+                )
+            check_issuer(self.issuer)
+            return
         if self.user_from == "userinfo" and self.userinfo_url is None:
             raise ValueError("a provider whose users are not read from ID tokens requires a `userinfo_url`")
         if self.user_from == "id_token" and self.issuer is None:
             raise ValueError("a provider whose users are read from ID tokens requires an `issuer`")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the endpoints are known; those of a discovered provider are read at the first login."""
+        return bool(self.authorize_url and self.token_url)
+
+    @classmethod
+    def discovered(
+        cls,
+        url: str,
+        client_id: str,
+        client_secret: str = "",
+        *,
+        name: str | None = None,
+        scopes: Sequence[str] = OPENID_SCOPES,
+        **members: Unpack[ProviderMembers],
+    ) -> Self:
+        """A provider that publishes its metadata (OpenID Connect Discovery, RFC 8414), which is read at the first login.
+
+        `url` is its issuer, such as `https://login.example/realms/shop`, or the URL of the metadata itself. `name` is the
+        host of the URL by default. What is passed among the `members` of a provider comes before what the metadata says.
+        """
+        issuer = issuer_of(url)
+        return cls(
+            name=name or urlsplit(issuer).hostname or "",
+            client_id=client_id,
+            client_secret=client_secret,
+            issuer=issuer,
+            scopes=tuple(scopes),
+            **members,
+        )
 
     @classmethod
     def github(
@@ -191,3 +264,14 @@ class Provider:
             "scopes": tuple(scopes),
         }
         return cls(name=name, **{**urls, **registered, **more})
+
+
+def issuer_of(url: str) -> str:
+    """Return the issuer of the metadata at a URL, in which the well-known path is before or after its own; else the URL."""
+    origin = "/".join(url.split("/", 3)[:3])
+    for known in (OPENID, OAUTH):
+        if url.startswith(f"{origin}{known}"):
+            return origin + url.removeprefix(f"{origin}{known}")
+        if url.endswith(known):
+            return url.removesuffix(known)
+    return url

@@ -307,7 +307,11 @@ class AuthorizationServer:
         state, attempt = new_secret(), Attempt(
             wanted, digest_of(browser), new_secret(), new_secret(), expected
         )
-        found = await self._users.start(self._callback, state, attempt, chosen)
+        try:
+            found = await self._users.start(self._callback, state, attempt, chosen)
+        except AuthError as error:
+            _log.warning("a login cannot begin: %s", error)
+            raise PageError("The login page cannot be reached now. Try again later.", 503, 10) from None
         if isinstance(found, User):
             return await self._logged_in(wanted, found)
         if not await self._vault.write_within(

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from typing_extensions import override
@@ -31,8 +31,13 @@ DPOP_ALGORITHM: Final = "ES256"
 _TYPES: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
-def signer(client_id: str, private_key: str, algorithm: str) -> Callable[[str], str]:
-    """Return a function that signs assertions for a client. Raises `ValueError` for an unusable key or algorithm."""
+def signer(
+    client_id: str, private_key: str, algorithm: str, header: Mapping[str, str] | None = None
+) -> Callable[[str], str]:
+    """Return a function that signs assertions for a client; `header` are members of their header, such as `kid`.
+
+    Raises `ValueError` for an unusable key or algorithm.
+    """
     kind = _TYPES.get(algorithm[:2])
     if kind is None:
         raise ValueError(f"'{algorithm}' is not a supported algorithm: use RS, PS, ES or Ed, such as ES256")
@@ -57,7 +62,7 @@ def signer(client_id: str, private_key: str, algorithm: str) -> Callable[[str], 
             "exp": now + LIFETIME,
             "jti": secrets.token_urlsafe(16),
         }
-        return jwt.encode({"alg": algorithm}, claims, key, algorithms=[algorithm])
+        return jwt.encode({**(header or {}), "alg": algorithm}, claims, key, algorithms=[algorithm])
 
     return sign
 
