@@ -1,7 +1,8 @@
 """The JSON document of `mcprev show REV --json`: one revision in a stable format, written into its package.
 
 It lists the types that the schema declares, with inherited members, wire names, and member types as TypeScript.
-Methods refer to types as the generated package names them. `META_FORMAT` is the version of the format, and
+Methods refer to types as the generated package names them; of a file that is not pinned, `classes` has the names in Python that
+differ from those of the schema. `META_FORMAT` is the version of the format, and
 `generator` that of the generator: it stands in no other file of the package.
 """
 
@@ -25,6 +26,8 @@ _METHOD: Final = (
 
 def meta_document(revision: Revision) -> dict[str, Json]:
     """Return the document of a revision."""
+    names = {} if revision.pin else {n: revision.names.class_name(n) for n in revision.schema.types}
+    classes: dict[str, Json] = {name: found for name, found in names.items() if found != name}
     return {
         "format": META_FORMAT,
         "generator": GENERATOR_VERSION,
@@ -32,6 +35,7 @@ def meta_document(revision: Revision) -> dict[str, Json]:
         "package": module_name(revision.name),
         "protocol_version": revision.protocol_version,
         "constants": {name: const.value for name, const in revision.declared.consts.items()},
+        **({"classes": classes} if classes else {}),
         "methods": [_method(method) for method in revision.methods.values()],
         "types": [_type(revision, name) for name in revision.declared.types],
     }

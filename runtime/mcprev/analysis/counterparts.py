@@ -93,7 +93,7 @@ def counterpart(method: str, revision: str | Revision) -> Counterpart:
     """
     row = revision_named(revision) if isinstance(revision, str) else revision
     spec = row.methods.get(method)
-    own = spec is not None and spec.transport is not Transport.EMBEDDED
+    own = spec is not None and spec.transport != Transport.EMBEDDED
     if own or method in tasks.METHODS[row.tasks] or (row.tasks, method) == _TOLD:
         return Counterpart(method, "")
     for methods, field, value, sent_as, text in ROWS:

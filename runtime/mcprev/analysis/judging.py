@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Final
 
 from pydantic_core import from_json
 
 from mcprev.analysis.payloads import NO_NULL, Place, judge_payload, quote
-from mcprev.analysis.schemas import definitions_of
+from mcprev.analysis.schemas import TypedPackage, class_of, definitions_of, own_package, package_of
 from mcprev.errors import Json, LocalProtocolError
 from mcprev.json_schema.bounds import OBJECT
 from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
-from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version, revision_named
-from mcprev.wire.bounds import MAX_DEPTH
+from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version, extended, revision_named
+from mcprev.wire.bounds import MAX_DEPTH, check_values
 from mcprev.wire.headers import request_headers
 from mcprev.wire.jsonrpc import (
     Batch,
@@ -59,25 +61,32 @@ class Violation:
 
 def judge(
     message: Json | bytes,
-    revision: str | Revision,
+    revision: str | Revision | ModuleType,
     *,
     method: str | None = None,
     direction: Direction | None = None,
+    type_name: str | None = None,
 ) -> list[Violation]:
     """Return the violations of a message at a revision, in the order in which they stand in it; none if it is valid.
 
     - `message` is a JSON-RPC message or batch as it went over the wire, or as decoded JSON.
+    - `revision` is the name of a revision, or the package of a schema of one's own that `mcprev generate` made, such as
+      `acme_types`.
     - `method` is the method of the request that a response belongs to; without it, only the form of a result is judged.
     - `direction` tells which side sent the message; None: either side that may send it.
+    - `type_name` says that `message` is no message but any value, which should be of this type of the schema.
 
     Deviations that the runtime tolerates, such as unknown members, are not violations. Raises `ValueError` for an
-    unknown revision, and `TypeError` for a value that is not JSON.
+    unknown revision or type, and for a message by a package that extends no revision; and `TypeError` for a value that is
+    not JSON, and a module that is no such package.
     """
-    row = revision_named(revision) if isinstance(revision, str) else revision
     try:
         data = message if isinstance(message, bytes) else json.dumps(message).encode()
     except RecursionError:
         return [Violation("$", f"nested deeper than {MAX_DEPTH}", method)]
+    if type_name is not None:
+        return judge_value(data, package_of(revision), type_name)
+    row = row_of(revision)
     read = parse(data, batch=row.accepts_batch)
     if not isinstance(read, Batch):
         return [*_nulls(read, _decoded(data), "$"), *_judge_one(read, row, method, direction, "$")]
@@ -87,6 +96,30 @@ def judge(
         root = f"$[{number}]"
         found += [*_nulls(one, given[number], root), *_judge_one(one, row, method, direction, root)]
     return found
+
+
+def row_of(revision: str | Revision | ModuleType) -> Revision:
+    """Return the row of a revision, or of the one that a package extends. Raises `ValueError` if it extends none."""
+    if not isinstance(revision, ModuleType):
+        return revision_named(revision) if isinstance(revision, str) else revision
+    own = own_package(revision)
+    try:
+        return extended(revision_named(own.revision), own.package)
+    except ValueError:
+        raise ValueError(
+            f"{own.name} extends no revision of MCP, so there are no messages of it: name the type of the value"
+        ) from None
+
+
+def judge_value(data: bytes, package: TypedPackage, type_name: str) -> list[Violation]:
+    """Return where a JSON text is not of a type of a package. Raises `ValueError` for an unknown type."""
+    name = class_of(package, type_name)
+    try:
+        check_values(data)
+        value: Json = from_json(data.removeprefix(BOM_UTF8), allow_inf_nan=False)
+    except ValueError as error:
+        return [Violation("$", f"is not JSON: {error}")]
+    return [Violation(path, said) for path, said in judge_payload(package, (name,), value, "$")]
 
 
 def _decoded(data: bytes) -> Json:
@@ -246,11 +279,11 @@ def _misused(
 ) -> list[Place]:
     """Return why a method cannot be sent in this direction or as this kind of message, whatever its params are."""
     found: list[Place] = []
-    if isinstance(message, Request) and spec.kind is not Kind.REQUEST:
+    if isinstance(message, Request) and spec.kind != Kind.REQUEST:
         found.append(("$.id", "a notification has no id"))
-    elif isinstance(message, Notification) and spec.kind is not Kind.NOTIFICATION:
+    elif isinstance(message, Notification) and spec.kind != Kind.NOTIFICATION:
         found.append(("$.id", "a request requires an id"))
-    if spec.transport is Transport.EMBEDDED:
+    if spec.transport == Transport.EMBEDDED:
         found.append(
             ("$.method", f"at {revision.name} it is asked inside results, not by a message of its own")
         )

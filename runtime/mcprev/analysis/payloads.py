@@ -12,23 +12,20 @@ import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from mcprev.analysis.schemas import definitions_of
-from mcprev.core.method_binding import reader
+from mcprev.analysis.schemas import TypedPackage, definitions_of
 from mcprev.core.union_errors import meant
 from mcprev.errors import Json
-from mcprev.revisions import Revision
-from mcprev_types import Model, UnknownContent, details_of, locate
+from mcprev_types import details_of, locate
 
 EXCERPT: Final = 100
 """The number of characters of a message that an error quotes."""
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOP: Final = re.compile(r"(?:\.\w+|\[[^\]]*\])?")
 """Matches the end of a path to the value itself or to a direct member."""
-_reader: Final = cache(reader)
 NO_BASE64: Final = "is not base64"
 NO_NULL: Final = "null is not allowed here: leave the member out"
 Place: TypeAlias = tuple[str, str]
@@ -40,12 +37,12 @@ def quote(text: str) -> str:
     return f"'{text[:EXCERPT]}{'…' if len(text) > EXCERPT else ''}'"
 
 
-def judge_payload(revision: Revision, names: Sequence[str | None], value: Json, root: str) -> list[Place]:
+def judge_payload(revision: TypedPackage, names: Sequence[str | None], value: Json, root: str) -> list[Place]:
     """Return the errors of a value that must be of one of several types, for the type that fits best."""
     verdicts: list[list[Place]] = []
     for name in names:
         try:
-            typed = _reader(revision, name)(value)
+            typed = value if name is None else _adapter(revision, name).validate_python(value)
         except ValidationError as error:
             verdicts.append(_places(error, value, root, revision))
         else:
@@ -57,7 +54,15 @@ def judge_payload(revision: Revision, names: Sequence[str | None], value: Json, 
 
 
 @cache
-def _base64(revision: Revision) -> Mapping[str, frozenset[str]]:
+def _adapter(revision: TypedPackage, name: str) -> TypeAdapter[Any]:
+    """Return what reads values of a type of a package."""
+    found: Any = getattr(revision.models, name)
+    is_model = isinstance(found, type) and issubclass(cast("Any", found), BaseModel)  # which is strict itself
+    return TypeAdapter(cast("Any", found), config=None if is_model else ConfigDict(strict=True))
+
+
+@cache
+def _base64(revision: TypedPackage) -> Mapping[str, frozenset[str]]:
     """Return the members of each type of a revision that are base64, by the names of the wire."""
     types = definitions_of(revision).items()
     return {
@@ -79,24 +84,25 @@ def _is_base64(text: str) -> bool:
 
 
 @cache
-def _required(revision: Revision) -> Mapping[str, frozenset[str]]:
+def _required(revision: TypedPackage) -> Mapping[str, frozenset[str]]:
     """Return the required members of each type of a revision, by the names of the wire."""
     types = definitions_of(revision).items()
     return {name: frozenset(cast("list[str]", type_.get("required", ()))) for name, type_ in types}
 
 
-def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
+def _gaps(revision: TypedPackage, typed: object, root: str) -> Iterator[Place]:
     """Yield what models let through: missing members, null where the schema has none, what is not base64, and unknown content."""
+    unknown: type[BaseModel] = revision.models.UnknownContent
     waiting: list[tuple[object, str]] = [(typed, root)]
     while waiting:
         value, path = waiting.pop()
-        if isinstance(value, UnknownContent):
-            yield f"{path}.type", f"{revision.name} has no content of the type {quote(value.type)}"
-        elif isinstance(value, Model):
+        if isinstance(value, unknown):
+            yield f"{path}.type", f"{revision.name} has no content of the type {quote(cast('Any', value).type)}"
+        elif isinstance(value, BaseModel):
             required = _required(revision).get(type(value).__name__, frozenset())
             encoded = _base64(revision).get(type(value).__name__, frozenset())
             for name, field in type(value).model_fields.items():
-                alias = field.alias or name
+                alias = field.serialization_alias or field.alias or name
                 if name in value.model_fields_set:
                     inner = getattr(value, name)
                     if isinstance(inner, str) and alias in encoded and not _is_base64(inner):
@@ -106,14 +112,14 @@ def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
                     waiting.append((inner, path + step(alias)))
                 elif alias in required:
                     yield path + step(alias), "Field required"
-        elif isinstance(value, list):
-            waiting += [(item, f"{path}[{i}]") for i, item in enumerate(cast("list[object]", value))]
+            waiting += [(item, path + step(name)) for name, item in (value.model_extra or {}).items()]
+        elif isinstance(value, list | tuple):
+            waiting += [(item, f"{path}[{i}]") for i, item in enumerate(cast("Sequence[object]", value))]
         elif isinstance(value, dict):
-            items = cast("dict[str, object]", value).items()
-            waiting += [(item, path + step(name)) for name, item in items if isinstance(item, Model | list)]
+            waiting += [(item, path + step(name)) for name, item in cast("dict[str, object]", value).items()]
 
 
-def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:
+def _places(error: ValidationError, value: Json, root: str, revision: TypedPackage) -> list[Place]:
     """Return the errors of a validator by JSON path; errors at the same path are merged."""
     found: dict[str, list[str]] = {}
     for one in meant(details_of(error), value):

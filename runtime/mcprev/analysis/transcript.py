@@ -178,7 +178,8 @@ class TranscriptValidator:
     @property
     def revisions(self) -> tuple[str, ...]:
         """The revisions that messages were validated against, oldest first."""
-        return tuple(revision.name for revision in ALL if revision in self._used)
+        used = {revision.name for revision in self._used}
+        return tuple(revision.name for revision in ALL if revision.name in used)
 
     def feed(self, number: int, data: bytes) -> list[Violation]:
         """Validate a line, which is a message or an object that contains one. Never raises."""

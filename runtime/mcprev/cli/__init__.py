@@ -95,11 +95,18 @@ class _LazyGroup(ToldGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, (extra, needs) = _COMMANDS[cmd_name]
-        missing = [name for name in needs if find_spec(name) is None]
+        module = _COMMANDS[cmd_name][0]
+        missing = missing_for(cmd_name)
         if missing:
-            return _unavailable(cmd_name, module, extra, missing)
+            return _unavailable(cmd_name, module, missing)
         return _command(cmd_name, module)
+
+
+def missing_for(command: str) -> str:
+    """Return what has to be installed before a command can run; an empty text if nothing is missing."""
+    extra, needs = _COMMANDS[command][1]
+    missing = [name for name in needs if find_spec(name) is None]
+    return f"`mcprev {command}` requires {', '.join(missing)}; install mcprev[{extra}]" if missing else ""
 
 
 @contextmanager
@@ -139,9 +146,9 @@ def _command(name: str, module: str) -> click.Command:
     return command
 
 
-def _unavailable(name: str, module: str, extra: str, missing: list[str]) -> click.Command:
-    """Return a placeholder with the help of the command, which, when called, explains how to install its extra."""
-    text = f"`mcprev {name}` requires {', '.join(missing)}; install mcprev[{extra}]"
+def _unavailable(name: str, module: str, text: str) -> click.Command:
+    """Return a placeholder with the help of the command, which, when called, says what has to be installed."""
+    extra = _COMMANDS[name][1][0]
 
     @click.command(
         name,

@@ -232,7 +232,7 @@ class Calls:
             return
         spec = LATEST.methods.get(call.method)
         known = (
-            spec is not None and spec.kind is Kind.REQUEST and Direction.CLIENT_TO_SERVER in spec.directions
+            spec is not None and spec.kind == Kind.REQUEST and Direction.CLIENT_TO_SERVER in spec.directions
         )
         if known and call.method in client.spoken.methods:
             await client.call(call.method, call.params, progress=report, meta=meta)

@@ -181,7 +181,7 @@ def _meta(log: EventLog, event: SeenEvent, kind: str) -> Mapping[str, Json]:
     if kind != "params" or event.dir != OUT or introduction is None or event.revision is None:
         return {}
     spec = revision_named(event.revision).methods.get(event.method or "")
-    if spec is None or spec.kind is not Kind.REQUEST:
+    if spec is None or spec.kind != Kind.REQUEST:
         return {}
     try:
         return request_meta(introduction, from_=event.revision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -99,3 +100,33 @@ def test_a_package_of_another_revision_is_refused(folder: Path) -> None:
     exec(serve, names)  # noqa: S102
     with pytest.raises(ValueError, match=f"is of {FOURTH} and not of"):
         mcprev.Server(None, "acme", "1.0", exact={THIRD: names["Acme"]()})
+
+
+def test_messages_of_the_extension_are_judged(folder: Path) -> None:
+    acme = import_module("acme_types")
+    message: dict[str, Any] = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "acme/forecast",
+        "params": {"city": "Oslo", "days": 0},
+    }
+    assert [one.path for one in mcprev.judge(message, FOURTH)] == ["$.method"]
+    assert [one.path for one in mcprev.judge(message, acme)] == ["$.params.days"]
+    result: dict[str, Any] = {
+        "content": [
+            {"type": "acme/chart", "points": [[1, None]]},
+            {"type": "text", "text": "", "annotations": None},
+        ]
+    }
+    answer: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "result": result}
+    assert {one.path for one in mcprev.judge(answer, acme, method="tools/call")} == {
+        "$.result.content[0].points[0][1]"
+    }
+    result["content"][0]["points"] = []
+    assert [one.path for one in mcprev.judge(answer, acme, method="tools/call")] == [
+        "$.result.content[1].annotations"
+    ]
+    (folder / "session.jsonl").write_text(json.dumps(message), encoding="utf-8")
+    told = CliRunner().invoke(main, ["validate", str(folder / "session.jsonl"), "--schema", "acme_types"])
+    assert told.exit_code == 1
+    assert f"1 violation in 1 message against {FOURTH}" in told.stdout
