@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_args
 
 from mcprev_codegen.ir.nodes import Alias, Const, Decl, Doc, Field, IndexSig, Interface, Module, Ref, TypeExpr
@@ -111,6 +112,20 @@ def opener(cycle: frozenset[str], graph: Mapping[str, Iterable[str]]) -> str:
     ordered = [name for name in graph if name in cycle]
     rest = ({n: [*graph[n]] for n in ordered if n != name} for name in ordered)
     return next((name for name, others in zip(ordered, rest, strict=True) if not cycles(others)), ordered[0])
+
+
+def longest_chain(graph: Mapping[str, Iterable[str]]) -> int:
+    """Return how many nodes follow one another at most, none of them twice; all nodes of a cycle may."""
+    on_cycle = cycles(graph)
+    groups = {node: on_cycle.get(node, frozenset({node})) for node in graph}
+    following: dict[frozenset[str], set[frozenset[str]]] = {group: set() for group in groups.values()}
+    for node, group in groups.items():
+        following[group].update(groups[other] for other in graph[node] if other in graph)
+        following[group].discard(group)
+    lengths: dict[frozenset[str], int] = {}
+    for group in TopologicalSorter(following).static_order():
+        lengths[group] = len(group) + max((lengths[other] for other in following[group]), default=0)
+    return max(lengths.values(), default=0)
 
 
 def reachable(names: Iterable[str], following: Callable[[str], Iterable[str]]) -> set[str]:

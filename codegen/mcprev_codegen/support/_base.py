@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import warnings
 from enum import Enum
 from typing import (
@@ -252,6 +253,17 @@ class _Further:
 
 FURTHER: Final = _Further()
 """The annotation of a tuple with further items."""
+
+_FRAMES: Final = 20
+"""More than the Python calls by which pydantic gets from a model to the next one in it."""
+_MOST_FRAMES: Final = 20_000
+
+
+def deep(models: int) -> None:
+    """Let pydantic follow so many models that lead to one another; it does so by recursion when one is first used."""
+    needed = min(1_000 + models * _FRAMES, _MOST_FRAMES)
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), needed))
+
 
 DEPRECATED: Any = Field(json_schema_extra={"deprecated": True})
 """Marks a member that its revision deprecates. Using it gives no warning, since code for older peers needs it."""

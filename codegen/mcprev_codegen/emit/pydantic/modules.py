@@ -28,7 +28,7 @@ _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     },
     {
         code("..._base"): (
-            "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nothing", "Nullable", "Opt", "Whole", "constant", "fallback", "limited", "stated", "wire",
+            "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nothing", "Nullable", "Opt", "Whole", "constant", "deep", "fallback", "limited", "stated", "wire",
         ),
         code("..._open"): ("UNKNOWN", "UnknownContent", "exact_union", "open_union"),
     },
@@ -36,6 +36,10 @@ _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
 """The names that a module of models may import, by import group and module."""
 IMPORTED: Final = frozenset(name for group in _IMPORTS for names in group.values() for name in names)
 """The names that no type may have."""
+
+
+FLAT: Final = 30
+"""How many models may lead to one another within Python's own limit of recursion, with room for what uses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,20 +139,23 @@ class PydanticModule:
     models: Sequence[PydanticClass | PydanticAlias | PydanticParameter]
     package: Code | None
     """The package of the revision, if quoted annotations refer to it."""
+    deep: int | None
+    """How many models lead to one another, if those are more than `FLAT`."""
 
 
 def model_files(plan: ModelPlan) -> Iterator[GeneratedFile]:
     """Yield the modules of a revision's models, in source order."""
+    chain = ir.longest_chain({name: ir.references(decl) for name, decl in plan.schema.types.items()})
     for module in plan.modules:
         yield GeneratedFile(
             f"models/{module.module}.py",
             "module.py",
-            _module(plan, module),
+            _module(plan, module, chain if chain > FLAT else None),
             exports=tuple(plan.revision.names.class_name(model.name) for model in module.models),
         )
 
 
-def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
+def _module(plan: ModelPlan, module: ModelModule, deep: int | None) -> PydanticModule:
     package = module_name(plan.revision.name)
     known = {*module.loaded}
     models: list[PydanticClass | PydanticAlias | PydanticParameter] = []
@@ -164,7 +171,7 @@ def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
         else:
             models.append(_alias(model, annotations))
         known.add(model.name)
-    names = frozenset[str]().union(*(model.names for model in models))
+    names = frozenset({"deep"} if deep else ()).union(*(model.names for model in models))
     # A quoted annotation of a base is resolved in the module of the subclass.
     derived = any(isinstance(model, ModelClass) and model.bases for model in module.models)
     title = f'The pydantic models of MCP {plan.revision.name} in the section "{module.title}".'
@@ -173,6 +180,7 @@ def _module(plan: ModelPlan, module: ModelModule) -> PydanticModule:
         _imports(module, names, plan.revision.names),
         models,
         identifier(package) if derived or package in names else None,
+        deep,
     )
 
 
