@@ -210,8 +210,44 @@ def test_requests_of_both_sides_end_with_the_process() -> None:
     assert cancelled["params"] == {"requestId": "s1", "reason": "gone"}
     assert session.lost("gone") == []
     assert not session.from_client(line(id="s1", result={"roots": []}))  # of the process before
-    assert session.from_server(line(id="s1", method="roots/list"))
+    assert session.from_server(line(id="s1", method="roots/list")) == line(id="s1", method="roots/list")
     assert session.from_client(line(id="s1", result={"roots": []}))  # of this one
+
+
+@req("LIFE-1", "CANC-3", everywhere=True)
+@pytest.mark.parametrize("id_", [1, "1", "s1"])
+@pytest.mark.parametrize("together", [False, True], ids=["lines", "batch"])
+def test_an_answer_on_its_way_is_none_to_the_next_question_of_the_same_id(id_: Any, together: bool) -> None:
+    """Each process counts its questions anew: what a user said to the old one must not be taken for consent to the new."""
+    session = opened({})
+    old = {"id": id_, "method": "elicitation/create", "params": {"message": "Read the file?"}}
+    new = {"id": id_, "method": "elicitation/create", "params": {"message": "Remove the file?"}}
+    assert session.from_server(line(**old)) == line(**old)
+    session.lost("gone")
+    shown = json.loads(session.from_server(line(**new)) or b"")
+    assert shown.pop("id") != id_
+    assert shown == {"jsonrpc": "2.0", "method": new["method"], "params": new["params"]}
+    shown = json.loads(session.from_server(line(**new)) or b"")["id"]  # however often
+    yes, no = {"id": id_, "result": {"action": "accept"}}, {"id": shown, "result": {"action": "decline"}}
+    lines = [b"[" + line(**yes) + b"," + line(**no) + b"]"] if together else [line(**yes), line(**no)]
+    passed = [json.loads(each) for each in map(session.from_client, lines) if each is not None]
+    answer = {"jsonrpc": "2.0", "id": id_, "result": {"action": "decline"}}
+    assert passed == [[answer]] if together else [answer]
+
+
+@req("LIFE-1", "CANC-1", everywhere=True)
+def test_who_cancels_hears_no_more_of_it() -> None:
+    session = opened({})
+    session.from_server(line(id=1, method="roots/list"))
+    session.lost("gone")
+    shown = json.loads(session.from_server(line(id=1, method="roots/list")) or b"")["id"]
+    params = {"requestId": 1, "reason": "no more"}
+    told = json.loads(session.from_server(line(method="notifications/cancelled", params=params)) or b"")
+    assert told["params"] == {**params, "requestId": shown}
+    for id_ in range(10, 20):
+        session.from_client(line(id=id_, method="tools/call", params={}))
+        session.from_client(line(method="notifications/cancelled", params={"requestId": id_}))
+    assert session.lost("gone") == []
 
 
 @req("LIFE-1", everywhere=True)

@@ -11,6 +11,7 @@ import pytest
 
 import mcprev_types
 from mcprev.serving.source_files import SourceFiles, is_own_source
+from requirements import req
 
 SERVER = "import mcprev\nimport helper\nserver = mcprev.App('x', '1', instructions=helper.TEXT)\n"
 
@@ -64,6 +65,20 @@ def test_the_file_with_a_mistake_is_watched_although_its_import_failed(tmp_path:
         assert (ended.returncode, b"helper.py" in ended.stderr) == (1, True)
         assert sources.changed() == []
         rewrite(tmp_path / "helper.py", "TEXT = 'mended'\n")
+        assert names(tmp_path, sources.changed()) == ["helper.py"]
+
+
+@req("LIFE-1", everywhere=True)
+def test_a_file_that_changes_while_the_server_is_imported_has_changed(tmp_path: Path) -> None:
+    """The server has what was there before; nobody else would notice until the next change."""
+    rewriting = "import os, pathlib\nfile = pathlib.Path(__file__).with_name('helper.py')\n"
+    rewriting += "import helper\nfile.write_text(\"TEXT = 'newer'\\n\")\n"
+    (tmp_path / "server.py").write_text(f"import saved\n{SERVER}")
+    (tmp_path / "saved.py").write_text(rewriting)
+    (tmp_path / "helper.py").write_text("TEXT = 'one'\n")
+    with SourceFiles([str(tmp_path / "server.py")]) as sources:
+        assert start(tmp_path, sources).returncode == 0
+        sources.changed()  # reads the report
         assert names(tmp_path, sources.changed()) == ["helper.py"]
 
 

@@ -259,8 +259,9 @@ class StdioReloader(asyncio.Protocol):
                 if isinstance(line, Malformed):
                     continue
                 answer = self._session.answers_replay(line) if waits else None
-                if self._session.from_server(line):
-                    self._say(line)
+                shown = self._session.from_server(line)
+                if shown is not None:
+                    self._say(shown)
                 if answer is not None:
                     waits = False
                     await self._opened(process, answer)
@@ -298,8 +299,8 @@ class StdioReloader(asyncio.Protocol):
             process = self._children.process
             if self._down is not None:
                 self._answer(self._down)
-            elif passed and process is not None:
-                await self._put(process, [line])
+            elif passed is not None and process is not None:
+                await self._put(process, [passed])
             self._lines.task_done()
 
     @override

@@ -6,8 +6,8 @@ process but the changes that it is told of, and errors for the requests that the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mcprev.errors import INTERNAL_ERROR, Json
@@ -15,11 +15,14 @@ from mcprev.json_schema.bounds import OBJECT
 from mcprev.wire.jsonrpc import (
     Batch,
     ErrorResponse,
+    Malformed,
     Message,
     Notification,
     Request,
     RequestId,
     Response,
+    encode,
+    encode_batch,
     encode_error,
     encode_notification,
     parse,
@@ -27,6 +30,7 @@ from mcprev.wire.jsonrpc import (
 
 _INITIALIZE: Final = "initialize"
 _INITIALIZED: Final = "notifications/initialized"
+_CANCELLED: Final = "notifications/cancelled"
 _STATE: Final = {"logging/setLevel": "", "resources/subscribe": "uri"}
 """Requests that change the state of a session, with the member of their params that tells them apart."""
 _UNDONE: Final = {"resources/unsubscribe": "resources/subscribe"}
@@ -52,30 +56,48 @@ class KeptSession:
     _state: dict[tuple[str, str], bytes] = field(default_factory=dict[tuple[str, str], bytes])
     _open: dict[RequestId, str] = field(default_factory=dict[RequestId, str])
     """The requests of the client that are not answered, with their methods."""
-    _asked: set[RequestId] = field(default_factory=set[RequestId])
-    """The requests of this process of the server that are not answered."""
+    _asked: dict[RequestId, RequestId] = field(default_factory=dict[RequestId, RequestId])
+    """The requests of this process of the server that are not answered: the id that the client sees, and that of the server."""
     _stale: set[RequestId] = field(default_factory=set[RequestId])
     """The requests of processes before, whose answers nobody waits for."""
     _swallowed: set[RequestId] = field(default_factory=set[RequestId])
     """The requests that were sent to this process again, whose answers the client has."""
 
-    def from_client(self, line: bytes) -> bool:
-        """Note a line of the client; return whether the server gets it."""
-        passed = True
-        for message in _messages(line):
-            match message:
-                case Request(id=id_, method=method, params=params):
-                    self._open[id_] = method
-                    if method == _INITIALIZE:
-                        self._initialize, self._id = line, id_
-                    self._note_state(method, params or {}, line)
-                case Notification(method=method) if method == _INITIALIZED:
-                    self._initialized = line
-                case Response(id=id_) | ErrorResponse(id=id_) if id_ is not None:
-                    passed = self._is_awaited(id_) and passed
-                case _:
-                    pass
-        return passed
+    def from_client(self, line: bytes) -> bytes | None:
+        """Note a line of the client; return what the server gets."""
+        return _mapped(line, lambda message: self._client_said(message, line))
+
+    def _client_said(self, message: Message, line: bytes) -> Message | None:
+        match message:
+            case Request(id=id_, method=method, params=params):
+                self._open[id_] = method
+                if method == _INITIALIZE:
+                    self._initialize, self._id = line, id_
+                self._note_state(method, params or {}, line)
+            case Notification(method=method) if method == _INITIALIZED:
+                self._initialized = line
+            case Notification(method=method, params=params) if method == _CANCELLED:
+                self._end(params or {})
+            case Response(id=id_) | ErrorResponse(id=id_) if id_ is not None:
+                return self._answered(message, id_)
+            case _:
+                pass
+        return message
+
+    def _answered(self, message: Response | ErrorResponse, id_: RequestId) -> Message | None:
+        """Return an answer of the client as the server gets it; None for one to a process before."""
+        if id_ in self._asked:
+            asked = self._asked.pop(id_)
+            return message if asked == id_ else replace(message, id=asked)
+        was_stale = id_ in self._stale
+        self._stale.discard(id_)
+        return None if was_stale else message
+
+    def _end(self, params: dict[str, Json]) -> None:
+        """Forget a request that the client cancels: it is not answered. `initialize` cannot be cancelled."""
+        id_ = params.get("requestId")
+        if isinstance(id_, int | str | float) and self._open.get(id_) != _INITIALIZE:
+            self._open.pop(id_, None)
 
     def _note_state(self, method: str, params: dict[str, Json], line: bytes) -> None:
         undone = _UNDONE.get(method)
@@ -84,33 +106,47 @@ class KeptSession:
         elif method in _STATE and len(self._state) < MAX_STATE:
             self._state[method, str(params.get(_STATE[method]))] = line
 
-    def _is_awaited(self, id_: RequestId) -> bool:
-        """Return whether an answer of the client is for this process of the server."""
-        if id_ in self._asked:
-            self._asked.discard(id_)
-            return True
-        was_stale = id_ in self._stale
-        self._stale.discard(id_)
-        return not was_stale
+    def from_server(self, line: bytes) -> bytes | None:
+        """Note a line of the server; return what the client gets."""
+        return _mapped(line, self._server_said)
 
-    def from_server(self, line: bytes) -> bool:
-        """Note a line of the server; return whether the client gets it."""
-        passed = True
-        for message in _messages(line):
-            match message:
-                case Request(id=id_):
-                    self._asked.add(id_)
-                case Response(id=id_) | ErrorResponse(id=id_) if id_ is not None:
-                    if id_ in self._swallowed:
-                        self._swallowed.discard(id_)
-                        passed = False
-                        continue
-                    self._open.pop(id_, None)
-                    if id_ == self._id and isinstance(message, Response):
-                        self._result = message.result if isinstance(message.result, OBJECT) else None
-                case _:
-                    pass
-        return passed
+    def _server_said(self, message: Message) -> Message | None:
+        match message:
+            case Request(id=id_):
+                shown = self._shown(id_)
+                self._asked[shown] = id_
+                return message if shown == id_ else replace(message, id=shown)
+            case Notification(method=method, params=params) if method == _CANCELLED:
+                return self._cancelled(message, params or {})
+            case Response(id=id_) | ErrorResponse(id=id_) if id_ is not None:
+                if id_ in self._swallowed:
+                    self._swallowed.discard(id_)
+                    return None
+                self._open.pop(id_, None)
+                if id_ == self._id and isinstance(message, Response):
+                    self._result = message.result if isinstance(message.result, OBJECT) else None
+            case _:
+                pass
+        return message
+
+    def _shown(self, id_: RequestId) -> RequestId:
+        """Return the id that the client sees of a question: each process counts anew, and an answer to the question of the
+        process before may be on its way.
+        """
+        shown, number = id_, 1
+        while shown in self._stale or shown in self._asked:
+            number += 1
+            shown = f"{id_}/{number}"
+        return shown
+
+    def _cancelled(self, message: Notification, params: dict[str, Json]) -> Notification:
+        """Return the end of a question of the server with the id that the client knows."""
+        id_ = params.get("requestId")
+        for shown, asked in self._asked.items():
+            if asked == id_:
+                del self._asked[shown]
+                return message if shown == id_ else replace(message, params={**params, "requestId": shown})
+        return message
 
     def lost(self, why: str) -> list[bytes]:
         """Return what the client is told when the process ends: errors for its requests, the end of those of the server."""
@@ -120,10 +156,9 @@ class KeptSession:
             if method != _INITIALIZE
         ]
         cancelled = [
-            encode_notification("notifications/cancelled", {"requestId": id_, "reason": why})
-            for id_ in self._asked
+            encode_notification(_CANCELLED, {"requestId": id_, "reason": why}) for id_ in self._asked
         ]
-        self._stale |= self._asked
+        self._stale |= self._asked.keys()
         self._asked.clear()
         self._swallowed.clear()
         self._open = {id_: method for id_, method in self._open.items() if method == _INITIALIZE}
@@ -185,3 +220,19 @@ def _messages(line: bytes) -> Iterator[Message]:
         yield from found.messages
     else:
         yield found
+
+
+def _mapped(line: bytes, each: Callable[[Message], Message | None]) -> bytes | None:
+    """Return a line with what becomes of each of its messages; None if nothing is left."""
+    before = [*_messages(line)]
+    after = [each(message) for message in before]
+    if all(new is old for new, old in zip(after, before, strict=True)):
+        return line
+    kept = [
+        encode(message, null_id_in_errors=True)
+        for message in after
+        if not isinstance(message, Malformed | None)
+    ]
+    if not kept:
+        return None
+    return encode_batch(kept) if line.lstrip().startswith(b"[") else kept[0]

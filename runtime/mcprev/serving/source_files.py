@@ -1,7 +1,7 @@
 """The source files of a server in a child process: the child reports what it imported, the parent looks for changes.
 
-The child writes its files, with their times and sizes, to a file that the parent names in its environment, while it imports the server and when
-more is imported later. If the import fails, these are also the files of the traceback, so that the parent notices when
+The child writes its files, with their times and sizes before each was read, to a file that the parent names in its environment, while it
+imports the server and when more is imported later. If the import fails, these are also the files of the traceback, so that the parent notices when
 the mistake is mended. Modules of Python, of mcprev and of other installed packages are left out.
 """
 
@@ -12,11 +12,15 @@ import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Final, Self, cast
+
+from typing_extensions import override
 
 import mcprev_types
 from mcprev.core.temporary_folders import temporary_folder
@@ -56,33 +60,66 @@ def reported_imports() -> Iterator[None]:
     if not path:
         yield
         return
-    known: set[str] = set()
+    known: dict[str, _Stamp] = {}
+    finder = _Stamping(known)
+    sys.meta_path.insert(0, finder)
     try:
         yield
     except BaseException as error:
-        _write(path, _imported(known) | set(_files_of(error)))
+        sys.meta_path.remove(finder)
+        _add_stamps(known, _files_of(error))
+        _write(path, _imported(known))
         raise
     _write(path, _imported(known))
-    threading.Thread(target=_go_on, args=(path, known), name="mcprev-source-files", daemon=True).start()
+    threading.Thread(
+        target=_go_on, args=(path, known, len(known)), name="mcprev-source-files", daemon=True
+    ).start()
 
 
-def _go_on(path: str, known: set[str]) -> None:
+class _Stamping(MetaPathFinder):
+    """Notes the time and size of each file before it is imported: it may be changed while the import goes on."""
+
+    def __init__(self, known: dict[str, _Stamp]) -> None:
+        self._known = known
+
+    @override
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        finders = sys.meta_path
+        for finder in finders[finders.index(self) + 1 :] if self in finders else ():
+            found = finder.find_spec(fullname, path, target)
+            if found is not None:
+                if found.has_location and found.origin is not None:
+                    _add_stamps(self._known, [found.origin])
+                return found
+        return None
+
+
+def _add_stamps(known: dict[str, _Stamp], names: Iterable[str]) -> None:
+    """Add files of the author that are not known yet, each with its time and size now."""
+    for name in names:
+        path = str(Path(name).absolute())
+        if path not in known and is_own_source(path):
+            known[path] = _stamp(path)
+
+
+def _go_on(path: str, known: dict[str, _Stamp], written: int) -> None:
     count = len(sys.modules)
     while Path(path).exists():
         threading.Event().wait(AGAIN)
         if len(sys.modules) != count:
-            count, before = len(sys.modules), len(known)
-            if len(_imported(known)) != before:
+            count = len(sys.modules)
+            if len(_imported(known)) != written:
+                written = len(known)
                 _write(path, known)
 
 
-def _imported(known: set[str]) -> set[str]:
+def _imported(known: dict[str, _Stamp]) -> dict[str, _Stamp]:
     """Add the files of all modules to those that are known."""
     modules = cast("list[ModuleType | None]", list(sys.modules.values()))
     names = (getattr(module, "__file__", None) for module in modules)
-    known.update(
-        name for name in names if isinstance(name, str) and name not in known and is_own_source(name)
-    )
+    _add_stamps(known, [name for name in names if isinstance(name, str)])
     return known
 
 
@@ -102,12 +139,11 @@ def _files_of(error: BaseException | None) -> Iterator[str]:
         error = error.__cause__ or error.__context__
 
 
-def _write(path: str, names: Iterable[str]) -> None:
+def _write(path: str, known: Mapping[str, _Stamp]) -> None:
     """Replace the report; without one, only what is known already is watched."""
-    paths = sorted(str(Path(name).absolute()) for name in names)[:MOST]
     with suppress(OSError):
         temporary = f"{path}.{os.getpid()}"
-        Path(temporary).write_text(json.dumps({name: _stamp(name) for name in paths}), "utf-8")
+        Path(temporary).write_text(json.dumps(dict(sorted(known.items())[:MOST])), "utf-8")
         Path(temporary).replace(path)
 
 
