@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-LISTENS: Final = "listening at http"
+LISTENS: Final = "listening at "
 READY: Final = re.compile(r"worker (\d+) \(process (\d+)\) is ready")
 ENDED: Final = re.compile(r"worker (\d+) \(process (\d+)\) (?:ended|was ended)")
 LIMIT: Final = 120.0

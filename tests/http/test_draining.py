@@ -6,6 +6,9 @@ HTTP-3, LIFE-16, HTTP-6, HTTP-24.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -13,6 +16,7 @@ import pytest
 
 import mcprev
 from asgi_bridge import Client, Exchange, initialize, modern, notification, request
+from lanes import each_loop
 from mcprev.revisions import Revision, revision_named
 from mcprev_types.latest import models as m
 from requirements import B, D, E, req
@@ -104,3 +108,39 @@ def test_nothing_begins_while_a_server_stops(what: str) -> None:
 def test_what_ends_work_is_served_while_a_server_stops(what: str) -> None:
     status, send = ENDS[what]
     assert while_stopping(send, revision_named(ROWS.get(what, D))).status == status
+
+
+@req("HTTP-3", "LIFE-16", at=(D, E))
+@each_loop
+@pytest.mark.skipif(sys.platform == "win32", reason="its event loops handle no signals")
+@pytest.mark.parametrize(
+    ("name", "stream"), [(D, "a stream of the server's"), (E, "a listen stream")], ids=[D, E]
+)
+def test_streams_end_when_a_signal_stops_a_server_that_has_its_event_loop_handle_it(
+    name: str, stream: str
+) -> None:
+    """As granian and hypercorn do, which wait for the streams before they tell an app of its end."""
+
+    async def main() -> None:
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        for number in before:
+            loop.add_signal_handler(number, told.set)
+        app = mcprev.Server(Waiting(), "waiting", "1").asgi()
+        try:
+            session, alone = await Client(app).open(revision_named(D)), Client(app)
+            exchange = await STARTS[stream](session, alone).begun()
+            os.kill(os.getpid(), signal.SIGHUP)  # which need not stop a server
+            await told.wait()
+            told.clear()
+            assert not exchange.complete
+            os.kill(os.getpid(), signal.SIGTERM)
+            await told.wait()
+            await exchange.done()
+        finally:
+            await app.aclose()
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    run(main())

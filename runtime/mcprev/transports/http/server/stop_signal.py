@@ -1,7 +1,7 @@
-"""Learns of the signal that stops uvicorn, where uvicorn runs the app by itself (HTTP-3).
+"""Learns of the signal that stops an ASGI server which waits for responses before it ends an app's lifespan (HTTP-3).
 
-uvicorn waits for the responses in progress before it ends an app's lifespan, and a stream or a call that waits for its
-client's answer does not end by itself. Other servers limit that wait.
+A stream or a call that waits for its client's answer does not end by itself. uvicorn and granian wait for it without a limit,
+and other servers cut it when their limit is reached.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-SIGNALS: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+STOPS: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""The signals at which uvicorn stops."""
+LOOP_STOPS: Final = (signal.SIGINT, signal.SIGTERM)
+"""Those at which each server stops that lets the event loop handle them."""
+LOOPS: Final = ("asyncio.unix_events", "uvloop.loop")
+"""The modules of event loops, whose handlers of signals do nothing: the loop is woken by the signal itself."""
 
 
 class StopSignal:
-    """Calls `stop(number)` in the running event loop after uvicorn's own handler of a signal."""
+    """Calls `stop(number)` in the running event loop after the server's own handler of a signal."""
 
     def __init__(
         self, before: Callable[[int, FrameType | None], object], stop: Callable[[int], object]
@@ -33,14 +38,17 @@ class StopSignal:
 
 
 def on_stop(stop: Callable[[int], object]) -> None:
-    """Call `stop` with the number of a signal that tells uvicorn to stop. Has no effect in other servers and other threads.
+    """Call `stop` with the number of a signal that tells the ASGI server to stop. Has no effect outside the main thread.
 
-    uvicorn restores the handlers that were there before its own when it ends.
+    Who has set the handlers before sets others when it ends: uvicorn those before its own, an event loop the default.
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    for number in SIGNALS:
+    for number in STOPS:
         before = signal.getsignal(number)
         owner = getattr(before, "__self__", None)
-        if callable(before) and (hasattr(owner, "should_exit") or isinstance(owner, StopSignal)):
+        of_loop = number in LOOP_STOPS and getattr(before, "__module__", None) in LOOPS
+        if callable(before) and (of_loop or hasattr(owner, "should_exit") or isinstance(owner, StopSignal)):
             signal.signal(number, StopSignal(before, stop).received)
+            if of_loop:
+                signal.siginterrupt(number, False)  # noqa: FBT003 - as the loop has it

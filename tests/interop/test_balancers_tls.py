@@ -1,4 +1,4 @@
-"""nginx with TLS in front of a server, with the configuration of docs/deploy.md.
+"""nginx and HAProxy with TLS in front of a server, with the configurations of docs/deploy.md.
 
 HTTP-3, HTTP-31.
 """
@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
@@ -24,20 +24,16 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from typing_extensions import override
 
 import mcprev
-from nginx_server import binary, started
+from balancers import BALANCERS, HAPROXY, HOST, Balancer
 from requirements import req
 from running import run
 from served_workers import free_port, served
 from support import ROOT
 
-HOST = "mcp.example"
 CLIENT = "127.0.0.2"
-"""The address of clients, which is not that of nginx."""
+"""The address of clients, which is not that of the balancer."""
 APP = ROOT / "examples" / "deploy" / "shop.py"
-pytestmark = [
-    pytest.mark.skipif(binary() is None, reason="nginx is not there: `make nginx` unpacks Debian's"),
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl here"),
-]
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl here")
 
 
 class Here(AbstractResolver):
@@ -63,7 +59,7 @@ def certified(folder: Path) -> Path:
 
 
 class Deployed(NamedTuple):
-    """A server behind nginx: the ports without and with TLS, and a session of HTTP that trusts the certificate."""
+    """A server behind a balancer: the ports without and with TLS, and a session of HTTP that trusts the certificate."""
 
     plain: int
     tls: int
@@ -75,31 +71,31 @@ class Deployed(NamedTuple):
 
 
 @asynccontextmanager
-async def deployed(folder: Path, *options: str, target: Path = APP) -> AsyncGenerator[Deployed, None]:
-    """Serve with the configuration of the page, as it stands there but for ports and the place of the certificate."""
-    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-    (text,) = re.findall(r"^```nginx\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    trusted = certified(folder)
-    trusting = ("--trusted-proxy", "127.0.0.1")
-    async with served(target, None, "--health", "--host", HOST, *trusting, *options) as server:
+async def deployed(
+    balancer: Balancer, folder: Path, *options: str, target: Path = APP, unix: bool = False
+) -> AsyncGenerator[Deployed, None]:
+    """Serve with a configuration of the page, as it stands there but for ports and the place of the certificate."""
+    trusted, here = certified(folder), f"unix:{folder}/shop.sock"
+    options = ("--health", "--host", HOST, "--trusted-proxy", "unix" if unix else "127.0.0.1", *options)
+    async with served(target, None, *options, *(("--http", here) if unix else ())) as server:
         ports = free_port(), free_port()
-        for old, new in (
-            ("127.0.0.1:8000 ", f"127.0.0.1:{server.port} "),
-            ("listen 80;", f"listen 127.0.0.1:{ports[0]};"),
-            ("listen 443 ssl;", f"listen 127.0.0.1:{ports[1]} ssl;"),
-            (f"/etc/ssl/{HOST}.pem", str(trusted)),
-            (f"/etc/ssl/{HOST}.key", str(trusted.with_suffix(".key"))),
-        ):
-            assert text.count(old) == 1
-            text = text.replace(old, new)
+        text = balancer.with_tls(*ports, here if unix else f"127.0.0.1:{server.port}", trusted)
         context = ssl.create_default_context(cafile=str(trusted))
         connector = aiohttp.TCPConnector(ssl=context, resolver=Here(), local_addr=(CLIENT, 0))
-        async with started(folder, text), aiohttp.ClientSession(connector=connector) as http:
+        async with balancer.run(folder, text), aiohttp.ClientSession(connector=connector) as http:
             yield Deployed(*ports, http)
 
 
+def each(*values: str) -> list[Any]:
+    """A parameter of a test with each balancer."""
+    return [param for balancer in BALANCERS for param in balancer.params(*values)]
+
+
 @req("HTTP-3", everywhere=True)
-def test_calls_and_their_messages_come_through_tls_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("balancer", "what"), each("a call"))
+def test_calls_and_their_messages_come_through_tls_at_once(
+    balancer: Balancer, what: str, tmp_path: Path
+) -> None:
     app = tmp_path / "told.py"
     app.write_text(
         "import asyncio\nfrom pathlib import Path\nimport mcprev\n\napp = mcprev.App('told', '1.0')\n\n"
@@ -110,7 +106,7 @@ def test_calls_and_their_messages_come_through_tls_at_once(tmp_path: Path) -> No
     )
 
     async def main() -> None:
-        async with deployed(tmp_path, target=app) as front:
+        async with deployed(balancer, tmp_path, target=app) as front:
             begun = asyncio.Event()
             target = mcprev.http(front.url, session=front.http)
             async with mcprev.connect(target, logging=lambda _: begun.set()) as client:
@@ -125,12 +121,18 @@ def test_calls_and_their_messages_come_through_tls_at_once(tmp_path: Path) -> No
 
 
 @req("HTTP-31", everywhere=True)
-def test_nginx_sends_to_tls_and_has_the_limit_of_bodies_that_the_server_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("balancer", "what"), each("a redirect"))
+def test_balancers_send_to_tls_and_bodies_have_the_limit_of_the_server(
+    balancer: Balancer, what: str, tmp_path: Path
+) -> None:
     async def main() -> None:
-        async with deployed(tmp_path) as front:
+        async with deployed(balancer, tmp_path) as front:
             plain = f"http://{HOST}:{front.plain}/mcp"
             async with front.http.post(plain, data=b"{}", allow_redirects=False) as answer:
-                assert (answer.status, answer.headers["Location"]) == (308, f"https://{HOST}/mcp")
+                assert (answer.status, answer.headers["Location"]) == (
+                    308,
+                    f"https://{HOST}{f':{front.plain}' if balancer is HAPROXY else ''}/mcp",
+                )
             async with front.http.get(front.url.removesuffix("/mcp") + "/ready") as answer:
                 assert answer.status == 200
             for size, status in ((4 * 1024 * 1024, 400), (4 * 1024 * 1024 + 1, 413)):
@@ -142,7 +144,10 @@ def test_nginx_sends_to_tls_and_has_the_limit_of_bodies_that_the_server_has(tmp_
 
 
 @req("SEC-6", everywhere=True)
-def test_the_server_knows_the_client_and_its_url_and_nobody_can_claim_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("balancer", "how"), each("TCP", "a Unix socket"))
+def test_the_server_knows_the_client_and_its_url_and_nobody_can_claim_others(
+    balancer: Balancer, how: str, tmp_path: Path
+) -> None:
     app = tmp_path / "seen.py"
     app.write_text(
         "import mcprev\nfrom starlette.requests import Request\n\napp = mcprev.App('seen', '1.0')\n\n"
@@ -156,10 +161,12 @@ def test_the_server_knows_the_client_and_its_url_and_nobody_can_claim_others(tmp
     }
 
     async def main() -> None:
-        async with deployed(tmp_path, target=app) as front:
+        async with deployed(balancer, tmp_path, target=app, unix=how != "TCP") as front:
             url = f"https://{HOST}:{front.tls}/seen"
+            # HAProxy passes on the host as it was asked for, and nginx its name.
+            public = url if balancer is HAPROXY else f"https://{HOST}/seen"
             for headers in ({}, lies):
                 async with front.http.get(url, headers=headers) as answer:
-                    assert await answer.json() == {"client": CLIENT, "url": f"https://{HOST}/seen"}
+                    assert await answer.json() == {"client": CLIENT, "url": public}
 
     run(main(), limit=60)

@@ -1,7 +1,7 @@
-"""nginx in front of three processes of one server, without sticky routing, with the configuration of the guide.
+"""nginx and HAProxy in front of several processes of one server, without sticky routing, with the configurations of the guide.
 
 HTTP-3, HTTPM-5, HTTP-31. What a client must see through it: streams at once, news of other processes, calls that go
-on while processes end and start, and no call that nginx sends twice.
+on while processes end and start, and no call that is sent twice.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ import aiohttp
 import pytest
 
 import mcprev
+from balancers import HAPROXY, NGINX, AllUp, Balancer
 from fuzz.fuzzing import sampled_of
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from nginx_server import binary, nginx
 from redis_server import RedisServer
 from requirements import req
 from running import run, until
-from served_workers import ServedWorkers, served
+from served_workers import ServedWorkers, free_port, served
 
 APP = Path(__file__).parents[1] / "http" / "workers_app.py"
 LIMIT = 120.0
-pytestmark = pytest.mark.skipif(binary() is None, reason="nginx is not there: `make nginx` unpacks Debian's")
 ROWS: Final = [row for row in DEFAULT if row.http is not HttpShape.SSE]
 SOME: Final = [[row for row in ROWS if row.handshake is shakes][-1] for shakes in (True, False)]
-"""To nginx, the revisions with sessions are the same: their requests and headers. `make nginx` runs each."""
+"""To a balancer, the revisions with sessions are the same: their requests and headers. `make nginx` runs each behind nginx."""
+FRONTS: Final = sampled_of(
+    [*NGINX.params(*ROWS), *HAPROXY.params(*SOME)], [*NGINX.params(*SOME), *HAPROXY.params(*SOME)]
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +44,19 @@ def store() -> Iterator[str]:
 
 
 class Behind:
-    """Three processes behind nginx."""
+    """Three processes behind a balancer."""
 
     def __init__(
-        self, url: str, servers: list[ServedWorkers], target: str, store: str, stack: AsyncExitStack
+        self,
+        url: str,
+        all_up: AllUp,
+        servers: list[ServedWorkers],
+        target: str,
+        store: str,
+        stack: AsyncExitStack,
     ) -> None:
         self.url, self.servers = url, servers
+        self._all_up = all_up
         self._target, self._store, self._stack = target, store, stack
 
     async def restart(self, number: int, how: int) -> None:
@@ -59,16 +68,19 @@ class Behind:
         self.servers[number] = await self._stack.enter_async_context(
             served(self._target, None, "--store", self._store, "--health", port=server.port)
         )
+        await self._all_up()
 
 
 @asynccontextmanager
-async def behind(folder: Path, row: Revision, store: str) -> AsyncGenerator[Behind, None]:
+async def behind(balancer: Balancer, folder: Path, row: Revision, store: str) -> AsyncGenerator[Behind, None]:
     target = f"{APP}:{'with_sessions' if row.handshake else 'app'}"
     async with AsyncExitStack() as stack:
         starting = (served(target, None, "--store", store, "--health") for _ in range(3))
         servers = await asyncio.gather(*(stack.enter_async_context(each) for each in starting))
-        port = await stack.enter_async_context(nginx(folder, [server.port for server in servers]))
-        yield Behind(f"http://127.0.0.1:{port}/mcp", servers, target, store, stack)
+        port = free_port()
+        text = balancer.plain(port, [f"127.0.0.1:{server.port}" for server in servers])
+        all_up = await stack.enter_async_context(balancer.run(folder, text))
+        yield Behind(f"http://127.0.0.1:{port}/mcp", all_up, servers, target, store, stack)
 
 
 def pids_in(file: Path) -> list[int]:
@@ -76,13 +88,15 @@ def pids_in(file: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()]
 
 
-@pytest.mark.parametrize("row", sampled_of(ROWS, SOME), ids=lambda row: row.name)
+@pytest.mark.parametrize(("balancer", "row"), FRONTS)
 @req("HTTP-3", "HTTPM-5", "HTTP-31", everywhere=True)
-def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Path, store: str) -> None:
+def test_any_process_serves_what_comes_through_a_balancer(
+    balancer: Balancer, row: Revision, tmp_path: Path, store: str
+) -> None:
     async def main() -> None:
         begun = asyncio.Event()
         async with (
-            behind(tmp_path, row, store) as front,
+            behind(balancer, tmp_path, row, store) as front,
             mcprev.connect(front.url, mode=row.name, logging=lambda _: begun.set()) as client,
         ):
             await client.list_tools()
@@ -118,7 +132,7 @@ def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Pa
                 hearing.cancel()
                 await asyncio.wait({hearing})
 
-            # nginx sends no call to a second process when the first one is gone in the middle of it.
+            # No call is sent to a second process when the first one is gone in the middle of it.
             file = tmp_path / "two"
             lost = asyncio.create_task(client.call_tool("wait_for", {"file": str(file)}))
             began = tmp_path / "two.begun"
@@ -154,11 +168,15 @@ def test_any_process_serves_what_comes_through_nginx(row: Revision, tmp_path: Pa
 
 
 @req("HTTP-31", everywhere=True)
-def test_nginx_has_the_limit_of_bodies_that_the_server_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("balancer", "what"), NGINX.params("a limit of bodies"))
+def test_nginx_has_the_limit_of_bodies_that_the_server_has(
+    balancer: Balancer, what: str, tmp_path: Path
+) -> None:
     async def main() -> None:
+        port = free_port()
         async with (
             served(f"{APP}:app", None, "--health") as server,
-            nginx(tmp_path, [server.port] * 3) as port,
+            balancer.run(tmp_path, balancer.plain(port, [f"127.0.0.1:{server.port}"] * 3)),
             aiohttp.ClientSession() as http,
         ):
             for size, status in ((4 * 1024 * 1024, 400), (4 * 1024 * 1024 + 1, 413)):
