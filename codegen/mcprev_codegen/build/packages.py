@@ -134,14 +134,15 @@ def generate_project(
     names: Path | None = None,
     roots: Sequence[str] = (),
     strict: bool = False,
+    open_unions: bool = False,
     target: str = DEFAULT_TARGET,
     write: bool = True,
 ) -> Result:
     """Generate an installable package from a schema.ts that is not pinned into the folder `out`.
 
     The package has the name of the folder. `pyproject.toml` is written unless it exists. Other files in the folder are
-    not changed, so that it can be a project with files of its own. `name`, `like`, `overlay`, `names`, `roots` and
-    `strict` are those of `facts.load_custom`. Raises as `generate` does.
+    not changed, so that it can be a project with files of its own. `name`, `like`, `overlay`, `names`, `roots`,
+    `strict` and `open_unions` are those of `facts.load_custom`. Raises as `generate` does.
     """
     distribution = resolved(out).name
     package = re.sub(r"[-.]+", "_", distribution)
@@ -150,7 +151,7 @@ def generate_project(
             f"{out}: the package is named after this folder, but '{package}' is not a valid package name, "
             "or that of a package that its modules import"
         )
-    custom = load_custom(folder, schema_file, name, like, overlay=overlay, names=names, roots=roots, strict=strict)
+    custom = load_custom(folder, schema_file, name, like, overlay=overlay, names=names, roots=roots, strict=strict, open_unions=open_unions)
     project = out / "pyproject.toml"
     refuse_link(project)
     result = generate(folder, out / package, target=target, custom=custom, write=write)

@@ -80,6 +80,12 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 @click.option(
     "--strict", is_flag=True, help="Refuse FILE if anything in it describes no data, such as a function."
 )
+@click.option(
+    "--open",
+    "open_unions",
+    is_flag=True,
+    help="Keep objects of an unknown `type` in unions that `type` tells apart, as MCP does; without it, only a FILE that extends a revision does.",
+)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 def generate_command(
     *,
@@ -92,6 +98,7 @@ def generate_command(
     target: str | None,
     roots: tuple[str, ...],
     strict: bool,
+    open_unions: bool,
     check: bool,
 ) -> None:
     """Generate the typed packages of revisions.
@@ -106,7 +113,16 @@ def generate_command(
     from mcprev_codegen.checkout import input_digest, other_versions, up_to_date, write_stamp
     from mcprev_codegen.inputs import schema_folder
 
-    _check_usage(revisions, schema_file, like, out, target, no_overlay=no_overlay, names_file=names_file)
+    _check_usage(
+        revisions,
+        schema_file,
+        like,
+        out,
+        target,
+        no_overlay=no_overlay,
+        names_file=names_file,
+        open_unions=open_unions,
+    )
     started = time.perf_counter()
     everything = not (revisions or schema_file or out)
     with errors_told():
@@ -121,7 +137,8 @@ def generate_command(
         if schema_file is not None and out is not None:
             result = build.generate_project(
                 folder, schema_file, out, next(iter(revisions), None),
-                like=like, overlay=not no_overlay, names=names_file, roots=roots, strict=strict, target=used, write=not check,
+                like=like, overlay=not no_overlay, names=names_file, roots=roots, strict=strict,
+                open_unions=open_unions, target=used, write=not check,
             )  # fmt: skip
         else:
             root = schema_folder(to_write=out is None).path.parent
@@ -189,11 +206,12 @@ def _check_usage(
     *,
     no_overlay: bool,
     names_file: Path | None,
+    open_unions: bool,
 ) -> None:
     """Raise `click.UsageError` for options that cannot be combined."""
     if schema_file is None:
-        if like is not None or no_overlay or names_file is not None:
-            raise click.UsageError("--like, --no-overlay and --names require --schema FILE")
+        if like is not None or no_overlay or names_file is not None or open_unions:
+            raise click.UsageError("--like, --no-overlay, --names and --open require --schema FILE")
         if out is None and target is not None:
             from mcprev_codegen.build import DEFAULT_TARGET
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen import inputs
+from mcprev_codegen import inputs, ir
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts.descriptions import load_descriptions
 from mcprev_codegen.facts.methods import check_methods, method_table, unlisted
@@ -90,6 +90,7 @@ def load_custom(
     names: Path | None = None,
     roots: Sequence[str] = (),
     strict: bool = False,
+    open_unions: bool = False,
 ) -> Revision:
     """Return the revision of a schema.ts that is not pinned, to generate packages from.
 
@@ -97,7 +98,8 @@ def load_custom(
     the file declares. Without `overlay` it extends none, and may be a file of types without messages. `name` is the
     name of the generated revision; by default `like` or the version. `names` is a file of names in Python. `roots`
     are the types to generate, with what they need; without them, all are. Unless it is `strict`, what describes no data is left
-    out where no root needs it. Raises `CodegenError`; problems that do not stop generation become warnings.
+    out where no root needs it. A file that extends no revision has closed unions, but for types of MCP that it imports, unless
+    `open_unions` are asked for. Raises `CodegenError`; problems that do not stop generation become warnings.
     """
     path = inputs.schema_file(path)
     text = inputs.decoded(inputs.read_file(path), str(path))
@@ -130,7 +132,15 @@ def load_custom(
     except InputError as error:
         raise declared.fail(declared.consts[VERSION_CONSTANT], f"LATEST_PROTOCOL_VERSION: {error}") from None
     problems = Problems(like or name, version)
-    found = _derived(folder, declared, name, problems, like=like, overlay=like is not None)
+    pinned = {str(inputs.contract_path(folder, pin)) for pin in pins}
+
+    def may_be_open(decl: ir.Decl) -> bool:
+        path = decl.span.path
+        return open_unions or like is not None or path in pinned or f"/node_modules/{_MCP_MODULES}" in path
+
+    found = _derived(
+        folder, declared, name, problems, like=like, overlay=like is not None, may_be_open=may_be_open
+    )
     inherited = load_revision(folder, like).methods if like else None
     told = (*problems.warnings(), *unlisted(found.schema, found.methods, inherited))
     if names:
@@ -169,12 +179,15 @@ def _derived(
     pin: inputs.Pin | None = None,
     like: str | None = None,
     overlay: bool = True,
+    may_be_open: Callable[[ir.Decl], bool] = lambda _: True,
 ) -> Revision:
     """Return the revision of a schema; the entries of the overlay that do not fit it are added to `problems`."""
     declared.check_aliases()
     declared = distribute(declared)
     hoisted = hoist(declared)
-    schema, facts = apply_overlay(hoisted, load_overlay(folder) if overlay else (), problems)
+    schema, facts = apply_overlay(
+        hoisted, load_overlay(folder) if overlay else (), problems, may_be_open=may_be_open
+    )
     schema.check_aliases()
     schema = with_descriptions(facts, load_descriptions(folder, problems.revision).fields, schema)
     methods = method_table(schema, facts, problems)

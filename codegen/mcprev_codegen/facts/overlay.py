@@ -14,14 +14,15 @@ generation stops, and the entry has to be compared with the specification again.
     method#name_param       the parameter that the Mcp-Name header repeats; new may be "" for none
 
 and refer to types after `hoist`, in which inline objects have names. A union whose members are distinguished by their
-`type` is open unless an entry closes it: it gets a further member that keeps unknown objects unchanged.
+`type` is open unless an entry closes it, as MCP has it: it gets a further member that keeps unknown objects unchanged. Unions of other
+schemas are open only if that is asked for.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -54,9 +55,16 @@ class OverlayFacts:
 
 
 def apply_overlay(
-    schema: Schema, entries: Sequence[OverlayEntry], problems: Problems
+    schema: Schema,
+    entries: Sequence[OverlayEntry],
+    problems: Problems,
+    *,
+    may_be_open: Callable[[ir.Decl], bool] = lambda _: True,
 ) -> tuple[Schema, OverlayFacts]:
-    """Return the hoisted schema with the entries of a revision applied, and the facts; what does not fit is a problem."""
+    """Return the hoisted schema with the entries of a revision applied, and the facts; what does not fit is a problem.
+
+    `may_be_open` says of a declaration whether its unions follow MCP's rule.
+    """
     facts = OverlayFacts()
     for entry in entries:
         try:
@@ -67,13 +75,15 @@ def apply_overlay(
                     problems.add(entry, error.message)
         except SchemaError as error:
             problems.found.append(error)
-    facts.open = frozenset(_open_unions(schema)) - facts.closed.keys()
+    facts.open = frozenset(_open_unions(schema, may_be_open)) - facts.closed.keys()
     return schema, facts
 
 
-def _open_unions(schema: Schema) -> Iterator[str]:
+def _open_unions(schema: Schema, may_be_open: Callable[[ir.Decl], bool]) -> Iterator[str]:
     """Yield the unions of objects that are distinguished by `type`, as `Type` or `Type.member`."""
     for name, decl in schema.types.items():
+        if not may_be_open(decl):
+            continue
         if isinstance(decl, ir.Alias):
             places = {name: decl.type}
         else:

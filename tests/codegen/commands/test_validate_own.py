@@ -57,7 +57,7 @@ CASES: Final[list[tuple[str, Any, list[str]]]] = [
     ("Drawing", {"shapes": [], "pair": [{**POINT, "raw": None}]}, ["$.pair[0].raw"]),
     ("Drawing", {"shapes": [], "pair": [POINT, 1]}, ["$.pair[1]"]),
     ("Drawing", {"shapes": [], "level": True}, ["$.level"]),
-    ("Shape", {"type": "square"}, ["$.type"]),
+    ("Shape", {"type": "square"}, ["$"]),
     ("Open", {"known": "a", "other": POINT}, []),
     ("Open", {"other": {**POINT, "raw": None}}, ["$.other.raw"]),
     ("Names", ["a"], []),
