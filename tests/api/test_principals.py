@@ -15,6 +15,7 @@ from api.authors import Everything, Helpful
 from api.wire import Sender
 from mcprev.errors import InvalidParams
 from mcprev.revisions import LATEST, Revision
+from mcprev.server.service import Service
 from mcprev.wire.jsonrpc import Request
 from mcprev_types.latest import models as m
 from requirements import E, req
@@ -22,7 +23,7 @@ from running import run
 
 
 @contextmanager
-def sent_by(server: mcprev.Server, principal: object = None) -> Generator[Sender, None, None]:
+def sent_by(server: Service, principal: object = None) -> Generator[Sender, None, None]:
     """Everything that comes to the server comes from whom the test says."""
     (connection,) = server._connections
     side: Any = connection.protocol

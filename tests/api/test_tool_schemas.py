@@ -506,7 +506,8 @@ def test_names_that_do_not_exist_fill_no_memory(monkeypatch: pytest.MonkeyPatch)
             await client.call_tool("x" * (tools.MAX_NAME + 1))
             for number in range(120):
                 await client.call_tool(f"hidden{number}")
-            (kept,) = pair.server._dispatcher.tools.lists.values()
+            served: Any = pair.server.request_handler
+            (kept,) = served.tools.lists.values()
             assert len(kept) < 60
             assert "t" in kept
             assert not any(len(name) > tools.MAX_NAME for name in kept)

@@ -22,21 +22,22 @@ from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import HttpShape, Revision
+from mcprev.server.service import Service
 from mcprev.transports.lines import LineConnection
 from mcprev.transports.stdio.pipes import PipeTransport
 from running import until
 
-Reach: TypeAlias = Callable[[mcprev.Server, Revision], AbstractAsyncContextManager[mcprev.Target]]
+Reach: TypeAlias = Callable[[Service, Revision], AbstractAsyncContextManager[mcprev.Target]]
 
 
 @asynccontextmanager
-async def memory(server: mcprev.Server, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
+async def memory(server: Service, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
     """In this process, over lines."""
     yield mcprev.memory(server)
 
 
 @asynccontextmanager
-async def listening(server: mcprev.Server, **options: Any) -> AsyncGenerator[str, None]:
+async def listening(server: Service, **options: Any) -> AsyncGenerator[str, None]:
     """Run a server on uvicorn, in this loop; its origin."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(server.serve_http(port=0, ready=port.set_result, **options))
@@ -51,7 +52,7 @@ def http(**options: Any) -> Reach:
     """Over HTTP, in the way of the revision; the options are those of the server."""
 
     @asynccontextmanager
-    async def reach(server: mcprev.Server, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
+    async def reach(server: Service, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
         async with listening(server, sse=True, **options) as origin:
             yield mcprev.http(origin + ("/sse" if row.http is HttpShape.SSE else "/mcp"))
 
@@ -62,7 +63,7 @@ def asgi(**options: Any) -> Reach:
     """Over HTTP without a socket: the ASGI app as any server would run it, in the way of the revision."""
 
     @asynccontextmanager
-    async def reach(server: mcprev.Server, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
+    async def reach(server: Service, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
         app = server.asgi(sse=True, **options)
         connector = InProcess(app)
         async with aiohttp.ClientSession(connector=connector) as session:
@@ -78,7 +79,7 @@ _reach: list[Reach] = [memory]
 
 
 @asynccontextmanager
-async def reach(server: mcprev.Server, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
+async def reach(server: Service, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
     """A target for a server, over the transport of the day; afterwards nothing of it is left."""
     async with _reach[-1](server, row) as target:
         yield target
@@ -98,7 +99,7 @@ def over(way: Reach) -> Generator[None, None, None]:
 class _Pipes:
     """A server in this process at the other end of two pipes, as a process of its own would be."""
 
-    def __init__(self, server: mcprev.Server) -> None:
+    def __init__(self, server: Service) -> None:
         self._server = server
         self._served: Connection | None = None
 
@@ -117,7 +118,7 @@ class _Pipes:
 
 
 @asynccontextmanager
-async def pipes(server: mcprev.Server, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
+async def pipes(server: Service, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
     """Over pipes, as stdio is."""
     yield _Pipes(server)
 

@@ -183,8 +183,8 @@ def test_a_state_of_one_bridge_is_not_valid_at_another(tmp_path: Path) -> None:
     async def main() -> None:
         for target in ("bank", "files", "bank"):
             made = Bridge(server(target), store=store)
-            assert made._keys is not None  # pyright: ignore[reportPrivateUsage]
-            await made._keys.refresh()  # pyright: ignore[reportPrivateUsage]
+            assert made._prepare is not None  # pyright: ignore[reportPrivateUsage]
+            await made._prepare()  # pyright: ignore[reportPrivateUsage]
             sealers.append(made._states)  # pyright: ignore[reportPrivateUsage]
         bank, files, again = sealers
         token = bank.seal(STATE, method="tools/call", params={"name": "ask"}, principal=None, now=0.0)

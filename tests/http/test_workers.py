@@ -25,6 +25,7 @@ from click.testing import CliRunner, Result
 
 import mcprev
 from mcprev.cli import main as command, workers as checking
+from mcprev.server.service import Service
 from mcprev.serving.worker import ConnectionCounts, SupervisedWorker, WorkerSettings
 from mcprev_types.latest import models as m
 from named import E
@@ -192,7 +193,7 @@ def test_a_store_in_the_environment_is_shared_and_its_password_shown_nowhere(tmp
 # -- what is refused -----------------------------------------------------------------------------------------
 
 
-def checked(server: mcprev.Server, workers: int = 2) -> str:
+def checked(server: Service, workers: int = 2) -> str:
     """What the command says to several workers of a server; empty if nothing."""
     one, two = socket.socketpair()
     counts = ConnectionCounts.made(workers)

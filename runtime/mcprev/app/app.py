@@ -35,7 +35,8 @@ from mcprev.app.signatures import Function, TimedFunction
 from mcprev.app.uri_templates import Template
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.tasks import Support
-from mcprev.server.server import HOST, PORT, Server
+from mcprev.server.server import Server
+from mcprev.server.service import HOST, PORT
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from pydantic_core import ValidationError
 from typing_extensions import override
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcprev.bridge.relay import BridgeState
     from mcprev.protocol.connection_state import IncomingRequest
     from mcprev.server.middleware import Middleware
-    from mcprev.server.server import Server
+    from mcprev.server.service import Service
 
 _OWN: Final = frozenset({INITIALIZE, DISCOVER, LISTEN, SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE})
 """The methods that the runtime of a server serves itself, beside those about tasks."""
@@ -74,7 +74,7 @@ class _Inner(PartExchange):
 class Around:
     """Puts middleware around the requests of clients."""
 
-    def __init__(self, server: Server, middleware: Sequence[Middleware]) -> None:
+    def __init__(self, server: Service, middleware: Sequence[Middleware]) -> None:
         self._server = server
         self._middleware = tuple(middleware)
         self._trace: Callable[[], dict[str, str]] | None = getattr(server.observer, "trace_context", None)
@@ -125,7 +125,7 @@ class Around:
         stamp: JsonObject = {CLIENT_CAPABILITIES: client.capabilities_at(LATEST)}
         if info:
             stamp[CLIENT_INFO] = info
-        context = BridgedContext(exchange.connection, incoming, cast("Any", self._server), stamp)
+        context = BridgedContext(exchange.connection, incoming, self._server, stamp)
         if not is_first(incoming.params or {}):
             context.asked["client"] = 1
         return context

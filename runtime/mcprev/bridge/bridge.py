@@ -1,18 +1,17 @@
 """A bridge: a server that passes everything on to another server, for clients of every revision (SEAM-10).
 
-It is a `Server` like any other: it serves over every transport, with the same authentication and limits. Nothing of an
+Like a `Server`, it serves over every transport, with the same authentication and limits. Nothing of an
 HTTP request of a client but its JSON reaches the server: no header and no token.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack, override
 
@@ -28,24 +27,24 @@ from mcprev.bridge.introduction import (
 from mcprev.bridge.opening import OpeningProtocol
 from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.pair import Policy, Report
-from mcprev.bridge.relay import Exchange, Relay, Serve, Within
+from mcprev.bridge.relay import BridgeOptions, Exchange, Relay, Serve, Within
 from mcprev.bridge.sessions import SessionPeer
 from mcprev.bridge.shared_name import NAME, name_of_servers, name_of_target
 from mcprev.bridge.stateless import StatelessClients
 from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
-from mcprev.core.capabilities import ServerCapabilities
+from mcprev.core.capabilities import introduction
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
-from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
+from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.revisions import select
-from mcprev.server.server import Server
+from mcprev.server.service import Service
 from mcprev.server.tasks import Tasks
-from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
+    from mcprev.bridge.several.handler import SeveralClients
     from mcprev.bridge.several.hub import Hub
     from mcprev.bridge.several.logins import Logins
     from mcprev.bridge.several.member import ServerSpec
@@ -55,16 +54,13 @@ if TYPE_CHECKING:
     from mcprev.core.store import Records, Store
     from mcprev.protocol.cache import ResultCache
     from mcprev.server.middleware import Middleware
-    from mcprev.sharing.keys import SharedKeys
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
     from mcprev.transports.http.server.routes import Route
     from mcprev.transports.memory import PipeServer
 
-_logger: Final = logging.getLogger("mcprev.server")
 
-
-class Bridge(Server):
+class Bridge(Service):
     """A server in front of one or several other servers, which clients of every revision can use, whatever the servers' revisions are."""
 
     def __init__(
@@ -119,46 +115,36 @@ class Bridge(Server):
         Raises `ValueError` for an unknown revision and for invalid options of a server, `TypeError` for a target of another
         type, and `OSError` for a file that cannot be read.
         """
+        if prefixes not in ("always", "needed"):
+            raise ValueError(f"`prefixes` must be 'always' or 'needed', not {prefixes!r}")
         self._logins = logins
         shared_name = self._set_target(target)
+        info = introduction(name or shared_name, version, ())
         super().__init__(
-            None,
-            name or shared_name,
-            version,
-            revisions=None if revisions is None else tuple(revisions),
+            RelayCapabilities(
+                handler=object(),
+                info=info,
+                revisions=tuple(select(None if revisions is None else tuple(revisions))),
+                exact={},
+                declared={},
+                tasks=False,
+                instructions=None,
+                requires={},
+            ),
             states=states,
+            audience=token_urlsafe(
+                16
+            ),  # all servers of a process have its key, and no bridge continues calls of another
             store=store,
-            lifespan=_run,
             tasks=Tasks({}),
+            lifespans=[self._run],
             middleware=middleware,
             auth=auth,
             http=http,
+            new_protocol=OpeningProtocol,
         )
-        self._keys: SharedKeys | None = None
-        if self.store is not None and states is None:
-            from mcprev.sharing.keys import SharedKeys
-
-            self._keys = SharedKeys(self.store, LIFETIME)
-            self._states = RequestStateSealer(self._keys, audience=self.identity.info["name"])
-        elif (
-            states is None
-        ):  # all servers of a process have the key, and no bridge continues calls of another
-            self._states = RequestStateSealer(audience=token_urlsafe(16))
-        known = self.identity
-        self.identity: ServerCapabilities = RelayCapabilities(
-            handler=known.handler,
-            info=known.info,
-            revisions=known.revisions,
-            exact={},
-            declared={},
-            tasks=False,
-            instructions=None,
-            requires={},
-        )
-        if prefixes not in ("always", "needed"):
-            raise ValueError(f"`prefixes` must be 'always' or 'needed', not {prefixes!r}")
         self._prefixes: Prefixes = prefixes
-        self._own = {**known.info, "name": name or NAME}
+        self._own = {**info, "name": name or NAME}
         if logins is not None:
             if not self.http.keys() & {"auth", "principal"}:
                 raise ValueError("`logins` requires `auth`, which identifies the user of each request")
@@ -174,17 +160,19 @@ class Bridge(Server):
                 "`cache` belongs to one process, which does not hear of the changes that others are told of; pass no `store`"
             )
         self._cache = cache
-        self._around: Within | None = None
+        around: Within | None = None
         if middleware:
             from mcprev.bridge.around import Around
 
-            self._around = Around(self, middleware)
-        self._clients = _Clients(self, self._around)
-        self.request_handler: RequestHandler[Connection] = self._clients
+            around = Around(self, middleware)
+        self._clients = _Clients(self, around)
+        handler: _Clients | SeveralClients = self._clients
         if self._specs is not None:
             from mcprev.bridge.several.handler import SeveralClients
 
-            self.request_handler = SeveralClients(self._around)
+            handler = SeveralClients(around)
+        self.request_handler: RequestHandler[Connection] = handler
+        self.on_kept.append(handler.watch)
         self._hub: Hub | None = None
 
     def begin(self, files: ExitStack) -> Relay | Hub:
@@ -196,7 +184,7 @@ class Bridge(Server):
 
             recording = files.enter_context(closing(Recording(self._record)))
             record = recorder(recording)
-        shared: dict[str, Any] = {
+        options: BridgeOptions = {
             "bounds": self._bounds,
             "policy": self._policy,
             "states": self._states,
@@ -205,7 +193,7 @@ class Bridge(Server):
             "shared": self._shared,
             "reads_stderr": self._on_stdio,
             "record": record,
-            "prepare": None if self._keys is None else self._keys.refresh,
+            "prepare": self._prepare,
             "cache": self._cache,
             "forget": tuple(self.forget),
         }
@@ -217,7 +205,8 @@ class Bridge(Server):
                 server_revisions=self._server_revisions,
                 recording=recording,
                 store=self.shared_store(),
-                **shared,
+                options=options,
+                **options,
             )
             hub.configure(self._specs)
             if self._file is not None:
@@ -228,7 +217,7 @@ class Bridge(Server):
             return hub
         assert self._target is not None
         upstreams = Upstreams(self._target, self._server_revisions, self._own, self._bounds, recording)
-        return Relay(upstreams=upstreams, **shared)
+        return Relay(upstreams=upstreams, **options)
 
     def _set_target(self, given: Target | PipeServer | HasServer | str | Servers | ConfigFile) -> str:
         """Set the server or servers; return the name of the bridge in a store."""
@@ -250,21 +239,6 @@ class Bridge(Server):
         )
         Namings(spec.naming for spec in self._specs.values())
         return name_of_servers(self._specs, given.path if isinstance(given, ConfigFile) else None)
-
-    @override
-    def connection(self) -> LineConnection:
-        """Return the connection of a new client; see `mcprev.Server.connection`."""
-        protocol = OpeningProtocol(self.identity)
-        handler, most = self.request_handler, self.max_handlers
-        made = LineConnection(protocol, handler, _logger, max_line=self._max_line, max_handlers=most)
-        self.keep(made)
-        return made
-
-    @override
-    def keep(self, connection: Connection, /) -> None:
-        """Send notifications to a connection of a transport; see `mcprev.Server.keep`."""
-        super().keep(connection)
-        cast("ClientRequests", self.request_handler).watch(connection)
 
     @override
     def run_stdio(self) -> None:
@@ -325,29 +299,23 @@ class Bridge(Server):
             )
         return cast("Store", found)
 
-    def finish(self) -> None:
-        """Mark the bridge as stopped."""
-        self._hub = None
+    async def _run(self) -> AsyncGenerator[Relay | Hub, None]:
+        """The lifespan of a bridge: its connections to servers end with it."""
+        clients: Any = self.request_handler
+        with ExitStack() as files:
+            running = self.begin(files)
+            clients.begin(running)
+            try:
+                yield running
+            finally:
+                await clients.end()
+                self._hub = None
+                await running.aclose()
 
     @property
     def clients(self) -> _Clients:
         """Serves the clients of a bridge with one server."""
         return self._clients
-
-
-async def _run(server: Server) -> AsyncGenerator[Relay | Hub, None]:
-    """The lifespan of a bridge: its connections to servers end with it."""
-    bridge = cast("Bridge", server)
-    clients: Any = bridge.request_handler
-    with ExitStack() as files:
-        running = bridge.begin(files)
-        clients.begin(running)
-        try:
-            yield running
-        finally:
-            await clients.end()
-            bridge.finish()
-            await running.aclose()
 
 
 class _Clients(ClientRequests):

@@ -34,14 +34,14 @@ from mcprev.server.context import Context
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, RELATED
 
 if TYPE_CHECKING:
-    from mcprev.server.server import Server
+    from mcprev.server.service import Service
     from mcprev.server.task_manager import TaskManager
 
 
 class BridgedTasks:
     """The tasks that a bridge shows to clients, one for each call that a server of another revision may take long for."""
 
-    def __init__(self, server: Server | None = None) -> None:
+    def __init__(self, server: Service | None = None) -> None:
         """Set the bridge that keeps the tasks; None where clients see none (`Pair.shows_tasks`)."""
         self._server = server
         self.tools: ServerTools = ServerTools()

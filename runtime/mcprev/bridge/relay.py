@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, TypedDict
 
 from typing_extensions import override
 
@@ -58,6 +58,22 @@ HOLD: Final = 5.0
 """Seconds for which a server is not read: others may use the same connection."""
 LATER: Final = 1_000
 """The notifications of changes that may wait for such a client."""
+
+
+class BridgeOptions(TypedDict):
+    """What is the same for a running bridge and for each of its servers; `BridgeState` describes them."""
+
+    bounds: Bounds
+    policy: Policy
+    states: RequestStateSealer
+    own: Mapping[str, Json]
+    revisions: tuple[Revision, ...]
+    shared: bool
+    reads_stderr: bool
+    record: Record | None
+    prepare: Callable[[], Awaitable[None]] | None
+    cache: ResultCache | None
+    forget: Sequence[Callable[[Changed, str | None], object]]
 
 
 @dataclass(eq=False, kw_only=True)

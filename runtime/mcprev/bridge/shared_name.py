@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev.client.targets import Target
-from mcprev.server.server import Server
+from mcprev.server.service import Service
 from mcprev.wire.payloads import mask_text
 
 NAME: Final = "mcprev-bridge"
@@ -39,7 +39,7 @@ def name_of_target(target: Target, given: object) -> str:
     if isinstance(url, str):
         return _digest("url", mask_text(url))
     server = getattr(given, "server", given)
-    if isinstance(server, Server):
+    if isinstance(server, Service):
         return _digest("server", server.identity.info["name"])
     return _digest("target", type(target).__module__, type(target).__qualname__)
 

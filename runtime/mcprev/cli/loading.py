@@ -23,7 +23,7 @@ from mcprev.errors import MissingExtra
 from mcprev.serving.source_files import is_own_source
 
 if TYPE_CHECKING:
-    from mcprev.server.server import Server
+    from mcprev.server.service import Service
     from mcprev.transports.http.server.asgi import AsgiApp
 
 _MACHINERY: Final = (
@@ -39,7 +39,7 @@ _MACHINERY: Final = (
 class Loaded:
     """A server that a command line names."""
 
-    server: Server
+    server: Service
     asgi: AsgiApp | None
     """What the target is, or the module serves when it is imported; None for the server with its own options."""
     modules: tuple[ModuleType, ...]
@@ -93,7 +93,7 @@ def _named(module: ModuleType, name: str) -> object:
 def _only(module: ModuleType) -> tuple[object, str]:
     """Return the one server of a module and its name: an ASGI app before its app, an app before those mounted in it."""
     kinds = (
-        "mcprev.server.server.Server",
+        "mcprev.server.service.Service",
         "mcprev.app.app.App",
         "mcprev.transports.http.server.asgi.AsgiApp",
     )
@@ -126,17 +126,17 @@ def _only(module: ModuleType) -> tuple[object, str]:
     )
 
 
-def _server_of(found: object) -> Server | None:
+def _server_of(found: object) -> Service | None:
     """Return the server that an object is or has."""
-    from mcprev.server.server import Server
+    from mcprev.server.service import Service
 
-    if isinstance(found, Server):
+    if isinstance(found, Service):
         return found
     try:
         server: object = getattr(found, "server", None)  # of an App, which makes it now
     except (ValueError, TypeError) as error:
         raise click.ClickException(str(error)) from None
-    return server if isinstance(server, Server) else None
+    return server if isinstance(server, Service) else None
 
 
 def _made_by(factory: Callable[..., object], where: str) -> object:

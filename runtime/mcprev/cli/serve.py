@@ -23,7 +23,7 @@ from mcprev.serving.source_files import reported_imports
 
 if TYPE_CHECKING:
     from mcprev.core.store import Store
-    from mcprev.server.server import Server
+    from mcprev.server.service import Service
     from mcprev.serving.worker import SupervisedWorker
 
 _logger: Final = logging.getLogger("mcprev.server")
@@ -145,7 +145,7 @@ def serve_command(
         raise click.ClickException(str(error)) from error
 
 
-def _report_stdio(server: Server) -> None:
+def _report_stdio(server: Service) -> None:
     """Tell where the server listens and at which revisions: in the log, or who stands at a terminal."""
     from mcprev.bridge.shared_name import readable_name
 
@@ -263,7 +263,7 @@ def shared_by_servers(store: Store | None) -> Iterator[None]:
 
 def address(text: str) -> tuple[str, int]:
     """Parse HOST:PORT; either part may be missing. An IPv6 address is in brackets. `unix:PATH` is a Unix socket."""
-    from mcprev.server.server import HOST, PORT
+    from mcprev.server.service import HOST, PORT
 
     if text.startswith(UNIX):
         return text, 0

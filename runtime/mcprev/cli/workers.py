@@ -18,7 +18,7 @@ import click
 from mcprev.core.temporary_folders import NoTemporaryFolder, temporary_folder
 
 if TYPE_CHECKING:
-    from mcprev.server.server import Server
+    from mcprev.server.service import Service
     from mcprev.serving.worker import SupervisedWorker
     from mcprev.transports.http.server.options import HttpSettings
 
@@ -33,7 +33,7 @@ MAX_NAMED: Final = 5
 _logger: Final = logging.getLogger("mcprev.server")
 
 
-def check_workers(server: Server, settings: HttpSettings, worker: SupervisedWorker) -> None:
+def check_workers(server: Service, settings: HttpSettings, worker: SupervisedWorker) -> None:
     """Raise `click.ClickException` if several workers cannot serve the clients of a server, and say what would fail.
 
     What works with limits is logged, by one worker for all.
@@ -59,7 +59,7 @@ def check_workers(server: Server, settings: HttpSettings, worker: SupervisedWork
         )
 
 
-def _sessions(server: Server, settings: HttpSettings) -> str | None:
+def _sessions(server: Service, settings: HttpSettings) -> str | None:
     """Return why clients with sessions cannot be served, and what to do."""
     with_sessions = [revision.name for revision in server.identity.revisions if revision.handshake]
     if not with_sessions or not (settings.sessions or settings.sse):
@@ -75,7 +75,7 @@ def _sessions(server: Server, settings: HttpSettings) -> str | None:
     return None
 
 
-def _tasks(server: Server) -> str | None:
+def _tasks(server: Service) -> str | None:
     """Return why tasks cannot be served, and what to do."""
     if server.tasks is None or server.records is not None:
         return None
@@ -93,7 +93,7 @@ def _tasks(server: Server) -> str | None:
     return f"tasks are known only to the worker that runs them: pass --store URL, or leave out {' and '.join(written)}"
 
 
-def _memory(server: Server) -> str | None:
+def _memory(server: Service) -> str | None:
     """Return why the store is of no use, and what to do."""
     from mcprev.stores.memory import MemoryRecords
 

@@ -18,6 +18,7 @@ from mcprev.core.method_binding import HandlerTable, call_stub
 from mcprev.core.tool_schemas import LIST, MAX_NAME, MAX_TOOLS, ToolSchemas
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, LocalProtocolError
+from mcprev.protocol.subscriptions import Changed
 
 if TYPE_CHECKING:
     from mcprev.conversion import ConversionContext
@@ -52,6 +53,11 @@ class ToolTable:
         """Forget the lists, because the tools have changed."""
         self._generation += 1
         self.lists.clear()
+
+    def changed(self, kind: Changed, _uri: str | None) -> None:
+        """Forget the lists if a change is one of tools."""
+        if kind is Changed.TOOLS:
+            self.forget()
 
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: ConversionContext | None

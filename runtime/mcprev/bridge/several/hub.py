@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from typing_extensions import override
 
 from mcprev.bridge.answers import GONE, MAY_HAVE_RUN
-from mcprev.bridge.relay import BridgeState
+from mcprev.bridge.relay import BridgeOptions, BridgeState
 from mcprev.bridge.several.health import Health
 from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
 from mcprev.bridge.several.names import Namings, Prefixes, compared
@@ -50,6 +50,8 @@ class Hub(BridgeState):
     prefixes: Prefixes
     server_revisions: tuple[Revision, ...]
     recording: Recording | None
+    options: BridgeOptions
+    """What each of the servers shares with the bridge."""
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     """The servers by name, in the order of the configuration."""
     retired: dict[str, Member] = field(default_factory=dict[str, Member])
@@ -104,18 +106,9 @@ class Hub(BridgeState):
         upstreams = MemberUpstreams(spec, self.server_revisions, self, health, self.recording)
         relay = MemberRelay(
             upstreams=upstreams,
-            bounds=self.bounds,
-            policy=self.policy,
-            states=self.states,
-            own=self.own,
-            revisions=self.revisions,
-            shared=self.shared,
-            reads_stderr=self.reads_stderr,
-            record=self.record,
             per_principal=spec.per_principal,
             name=spec.naming.server,
-            cache=self.cache,
-            forget=self.forget,
+            **self.options,
         )
         member = Member(spec, relay, upstreams, health, self.peers)
         health.turned = partial(self._turned, member)
