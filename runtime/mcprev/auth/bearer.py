@@ -161,8 +161,8 @@ class Bearer:
     def check_place(self, path: str, root: str) -> None:
         """Check that clients find it where it is served; tokens of others may be for any URL."""
 
-    def keep_in(self, store: Records) -> None:
-        """Keep nothing: each request carries its token."""
+    def serve_for(self, info: Mapping[str, Json], store: Records | None) -> None:
+        """Note nothing: each request carries its token."""
 
     def unshared(self, store: Records | None) -> str | None:
         """Return None: each process verifies tokens by itself."""

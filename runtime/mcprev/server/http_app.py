@@ -33,8 +33,7 @@ def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSe
     stopping = partial(finishing_tasks, server)
     several: list[Mapping[str, App | Route]] = [{**routes}, {**settings.routes}]
     if auth is not None:
-        if server.store is not None:
-            auth.keep_in(server.store)
+        auth.serve_for(server.identity.info, server.store)
         several.append(auth.routes)
     if not any(several):
         return AsgiApp(server, settings, stopping, None, make_sessions)

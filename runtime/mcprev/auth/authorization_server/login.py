@@ -197,7 +197,10 @@ class Login(Bearer):
         settings = LoginSettings(**options)
         self._provider = ProviderLogin(provider, settings) if isinstance(provider, Provider) else None
         users: Authenticator = self._provider or cast("Authenticator", provider)
-        self.server: AuthorizationServer = AuthorizationServer(at, users, resource=resource, **options)
+        named = (provider.title or provider.name) if isinstance(provider, Provider) else ""
+        self.server: AuthorizationServer = AuthorizationServer(
+            at, users, resource=resource, provider=named, **options
+        )
         """The authorization server."""
         super().__init__(
             self.server.verify,
@@ -237,9 +240,9 @@ class Login(Bearer):
             )
 
     @override
-    def keep_in(self, store: Records) -> None:
-        """Keep clients, codes and logins in the store of the server, unless there is a store of their own."""
-        self.server.keep_in(store)
+    def serve_for(self, info: Mapping[str, Json], store: Records | None) -> None:
+        """Show what the server says of itself, and keep clients, codes and logins in its store unless there is one of their own."""
+        self.server.serve_for(info, store)
 
     @override
     def unshared(self, store: Records | None) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
@@ -38,6 +38,11 @@ class LoginOptions(TypedDict, total=False):
     """How many clients one address may register in an hour: 100 by default."""
     redirect_schemes: Sequence[str]
     """URL schemes of apps that may be redirected to, such as `cursor`. Default: https, and http of the user's machine."""
+    scope_texts: Mapping[str, str]
+    """What scopes allow, in words for the consent page: `{"shop:write": "Order in your name"}`. A scope without is shown
+    as it is."""
+    stylesheet: str | None
+    """CSS of your own for the pages, after their style. It can load nothing."""
     access_lifetime: float
     """The lifetime of access tokens: 3,600 by default."""
     session_lifetime: float
@@ -60,6 +65,8 @@ class LoginSettings:
     remember: float = 0.0
     registrations: int = 100
     redirect_schemes: Sequence[str] = ()
+    scope_texts: Mapping[str, str] = field(default_factory=dict[str, str])
+    stylesheet: str | None = None
     access_lifetime: float = ACCESS
     session_lifetime: float = SESSION
     session: aiohttp.ClientSession | None = None

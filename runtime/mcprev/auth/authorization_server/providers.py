@@ -28,6 +28,7 @@ UserSource: TypeAlias = Literal["userinfo", "id_token"]
 class ProviderMembers(TypedDict, total=False):
     """The members of a `Provider` that its metadata does not have, or that are to come before it."""
 
+    title: str
     private_key: str
     algorithm: str
     key_header: Mapping[str, str]
@@ -54,6 +55,8 @@ class Provider:
 
     name: str
     """A short name, which precedes the subject of users: `github:583231`."""
+    title: str = ""
+    """What the consent page calls it. Empty: the name."""
     client_id: str
     client_secret: str = field(default="", repr=False)
     private_key: str = field(default="", repr=False)
@@ -149,7 +152,7 @@ class Provider:
     ) -> Self:
         """GitHub as the identity provider. Tokens of OAuth apps do not expire; those of GitHub apps are refreshed."""
         return cls._made(
-            "github", client_id, client_secret, scopes,
+            "github", client_id, client_secret, scopes, title="GitHub",
             authorize_url="https://github.com/login/oauth/authorize",
             token_url="https://github.com/login/oauth/access_token",  # noqa: S106 - a URL
             userinfo_url="https://api.github.com/user",
@@ -162,7 +165,7 @@ class Provider:
     def google(cls, client_id: str, client_secret: str, *, scopes: Sequence[str] = OPENID_SCOPES) -> Self:
         """Google as the identity provider. It issues a refresh token only for offline access that the user has just consented to."""
         return cls._made(
-            "google", client_id, client_secret, scopes,
+            "google", client_id, client_secret, scopes, title="Google",
             authorize_url="https://accounts.google.com/o/oauth2/v2/auth",
             token_url="https://oauth2.googleapis.com/token",  # noqa: S106 - a URL
             userinfo_url="https://openidconnect.googleapis.com/v1/userinfo",
@@ -185,6 +188,7 @@ class Provider:
         return cls._made(
             "entra", client_id, client_secret, scopes,
             f"https://login.microsoftonline.com/{quote(tenant, safe='')}/oauth2/v2.0",
+            title="Microsoft",
             userinfo_url=None,
             issuer=f"https://login.microsoftonline.com/{'{tid}' if shared else tenant}/v2.0",
             user_from="id_token",
@@ -207,6 +211,7 @@ class Provider:
         return cls._made(
             "auth0", client_id, client_secret, scopes, base,
             token_url=f"{base}/oauth/token",
+            title="Auth0",
             issuer=f"{base}/",
             parameters={} if audience is None else {"audience": audience},
         )  # fmt: skip
@@ -223,7 +228,12 @@ class Provider:
     ) -> Self:
         """Okta as the identity provider, at a domain such as `example.okta.com`; `server` is the authorization server there."""
         issuer = f"https://{domain}/oauth2/{quote(server, safe='')}"
-        more: dict[str, Any] = {"issuer": issuer, "claims": (*OPENID_CLAIMS, "groups"), "basic": True}
+        more: dict[str, Any] = {
+            "issuer": issuer,
+            "claims": (*OPENID_CLAIMS, "groups"),
+            "basic": True,
+            "title": "Okta",
+        }
         return cls._made("okta", client_id, client_secret, scopes, f"{issuer}/v1", **more)
 
     @classmethod

@@ -24,7 +24,7 @@ from mcprev.auth.authorization_server.clients import ClientRegistry
 from mcprev.auth.authorization_server.grants import Grant, Grants, User
 from mcprev.auth.authorization_server.keys import ServerKeys, digest_of
 from mcprev.auth.authorization_server.options import LoginOptions, LoginSettings
-from mcprev.auth.authorization_server.pages import consent_page
+from mcprev.auth.authorization_server.pages import Consent, Pages, ServerFace
 from mcprev.auth.authorization_server.requests import (
     METHODS,
     OFFLINE,
@@ -41,7 +41,6 @@ from mcprev.auth.authorization_server.web import (
     WebResponse,
     endpoint,
     json_response,
-    page,
     redirect,
     shared_route,
 )
@@ -116,11 +115,13 @@ class AuthorizationServer:
         *,
         resource: str | None = None,
         resource_servers: Mapping[str, str] | None = None,
+        provider: str = "",
         **options: Unpack[LoginOptions],
     ) -> None:
         """Set the issuer and its users.
 
         - `resource` is the only resource that tokens are issued for. None: every resource.
+        - `provider` is what the consent page calls the identity provider.
         - `resource_servers` are ids and secrets of servers that may ask about tokens (introspection). Default: none.
 
         Raises `ValueError` for an invalid issuer, secret or lifetime.
@@ -152,6 +153,7 @@ class AuthorizationServer:
             None if named is None else (named,), named, tuple(supported), tuple(settings.scopes)
         )
         self._users, self._settings = users, settings
+        self._pages, self._face, self._provider = Pages(settings.stylesheet), ServerFace(), provider
         self._resource_servers = dict(resource_servers or {})
         self._secure = self.issuer.startswith("https:")
         # The prefix keeps neighbouring hosts of the domain from setting the cookie.
@@ -177,7 +179,7 @@ class AuthorizationServer:
         # A login at a provider is bound to its browser by a cookie of this host; users without passwords are not, so a
         # page whose host name was made to lead here must not choose one.
         elsewhere = not self._users.users
-        app = endpoint(self._authorize, "GET", "POST")
+        app = endpoint(self._authorize, "GET", "POST", pages=self._pages)
         paths[f"{self._base}/authorize"] = Route(app, any_host=elsewhere)
         shared: dict[str, Endpoint] = {
             "token": self._token,
@@ -190,7 +192,9 @@ class AuthorizationServer:
             paths[f"{self._base}/{name}"] = shared_route(serve, "POST")
         paths[f"{self._base}/jwks"] = shared_route(show_keys, "GET")
         if elsewhere:
-            paths[f"{self._base}/callback"] = Route(endpoint(self._returned, "GET"), any_host=True)
+            paths[f"{self._base}/callback"] = Route(
+                endpoint(self._returned, "GET", pages=self._pages), any_host=True
+            )
         return paths
 
     def metadata(self) -> dict[str, Json]:
@@ -218,8 +222,12 @@ class AuthorizationServer:
             found["introspection_endpoint_auth_methods_supported"] = ["client_secret_basic"]
         return found
 
-    def keep_in(self, store: Records) -> None:
-        """Keep clients, codes and logins in the store of a server, unless there is a store of their own."""
+    def serve_for(self, info: Mapping[str, Json], store: Records | None) -> None:
+        """Show what a server says of itself, and keep clients, codes and logins in its store unless there is one of their own."""
+        if not self._face.title:
+            self._face = ServerFace.of(info)
+        if store is None:
+            return
         if self._records.keep_in(store) and self._records.shared_with(store) and not self._settings.secrets:
             _log.warning(
                 "logins are in the store of the server, but only this process reads them: pass `secrets` to mcprev.Login"
@@ -272,8 +280,12 @@ class AuthorizationServer:
     def _ask(self, wanted: AuthorizationRequest, client: ClientRecord, browser: str) -> WebResponse:
         form = {"request": asdict(wanted), "ends": self._clock() + LOGIN_TIME}
         sealed = self._keys.seal(_FORMS, f"{self.issuer} {browser}", form)
-        body = consent_page(client, wanted, sealed, self._users.users, f"{self._base}/authorize")
-        return page(200, body, self._set_cookie(browser))
+        consent = Consent(
+            client, wanted, self._face, self._provider, self._settings.scope_texts, self._users.users
+        )
+        body = self._pages.html("Allow access?", consent.body(sealed, f"{self._base}/authorize"))
+        fields = (*self._pages.fields(self._face.images), self._set_cookie(browser))
+        return WebResponse(200, fields, body)
 
     async def _decided(self, request: WebRequest, browser: str) -> WebResponse:
         """Take the answer of the consent page, if this browser was shown the form."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote_plus
 
-from mcprev.auth.authorization_server.pages import PAGE_FIELDS, message_page
+from mcprev.auth.authorization_server.pages import STANDARD, Pages
 from mcprev.auth.authorization_server.requests import OAuthError, PageError
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.http_request_class import HttpError
@@ -78,7 +78,7 @@ class WebResponse:
 Endpoint: TypeAlias = Callable[[WebRequest], Awaitable[WebResponse]]
 
 
-def endpoint(serve: Endpoint, *verbs: str, shared: bool = False) -> App:
+def endpoint(serve: Endpoint, *verbs: str, shared: bool = False, pages: Pages = STANDARD) -> App:
     """Return an ASGI app for an endpoint. `shared`: pages of other origins may read its responses."""
     budget = BodyBudget(64 * MAX_FORM)
 
@@ -87,7 +87,7 @@ def endpoint(serve: Endpoint, *verbs: str, shared: bool = False) -> App:
             return
         http_request = AsgiRequest(scope, receive, send, Headers.of(scope["headers"]))
         try:
-            response = await _answered(serve, http_request, verbs, budget, shared=shared)
+            response = await _answered(serve, http_request, verbs, budget, pages, shared=shared)
             fields = (*response.fields, _ANY_ORIGIN) if shared else response.fields
             await http_request.answer(response.status, fields, response.body)
         except (ClientGone, OSError) as error:
@@ -102,7 +102,13 @@ def shared_route(serve: Endpoint, *verbs: str) -> Route:
 
 
 async def _answered(
-    serve: Endpoint, http_request: AsgiRequest, verbs: tuple[str, ...], budget: BodyBudget, *, shared: bool
+    serve: Endpoint,
+    http_request: AsgiRequest,
+    verbs: tuple[str, ...],
+    budget: BodyBudget,
+    pages: Pages,
+    *,
+    shared: bool,
 ) -> WebResponse:
     if shared and http_request.verb == "OPTIONS":
         allowed = b"GET, POST", b"authorization, content-type, mcp-protocol-version"
@@ -124,7 +130,8 @@ async def _answered(
     except OAuthError as error:
         return error_response(error)
     except PageError as error:
-        return page(error.status, message_page(error.message), *_retry(error.retry))
+        fields = (*pages.fields(), *_retry(error.retry))
+        return WebResponse(error.status, fields, pages.message(error.message))
     except StoreError as error:
         _log.error("a request for a login failed: %s", error)
         return error_response(OAuthError("temporarily_unavailable", "try again later", 503, 10))
@@ -194,11 +201,6 @@ def error_response(error: OAuthError) -> WebResponse:
 
 def _retry(seconds: int | None) -> Fields:
     return () if seconds is None else ((b"retry-after", b"%d" % seconds),)
-
-
-def page(status: int, body: bytes, *fields: tuple[bytes, bytes]) -> WebResponse:
-    """Return a response with a page for the user."""
-    return WebResponse(status, (*PAGE_FIELDS, *fields), body)
 
 
 def redirect(url: str, *fields: tuple[bytes, bytes]) -> WebResponse:

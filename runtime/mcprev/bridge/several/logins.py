@@ -19,7 +19,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import urlencode, urlsplit
 
-from mcprev.auth.authorization_server.pages import PAGE_FIELDS
+from mcprev.auth.authorization_server.pages import STANDARD
 from mcprev.auth.authorization_server.web import WebRequest, WebResponse, endpoint
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.several.login_required import LoginRequired
@@ -225,8 +225,8 @@ class Logins:
             "started that yourself.",
             f'<form method="post" action="allow"><input type="hidden" name="login" value="{escape(ticket)}">'
             f'<input type="hidden" name="check" value="{escape(self._check(ticket, browser))}">'
-            '<button name="decision" value="allow">Allow</button> '
-            '<button name="decision" value="deny">Deny</button></form>',
+            '<div class="buttons"><button class="main" name="decision" value="allow">Allow</button>'
+            '<button name="decision" value="deny">Deny</button></div></form>',
         )
         secure = "; Secure" if self._secure else ""
         value = f"{self._cookie}={browser}; Path=/; HttpOnly; SameSite=Lax; Max-Age={LIFETIME:.0f}{secure}"
@@ -341,11 +341,8 @@ def _digest(text: str) -> str:
 
 def login_page(status: int, title: str, text: str, rest: str = "") -> WebResponse:
     """Return a page; `rest` is HTML."""
-    body = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title></head>'
-        f"<body><h1>{escape(title)}</h1><p>{escape(text)}</p>{rest}</body></html>"
-    )
-    return WebResponse(status, PAGE_FIELDS, body.encode())
+    body = STANDARD.html(title, f"<h1>{escape(title)}</h1><p>{escape(text)}</p>{rest}")
+    return WebResponse(status, STANDARD.fields(), body)
 
 
 def _over() -> WebResponse:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from mcprev.core.store import Records
+from mcprev.errors import Json
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.protocol.uris import Spell, canonical_message
 from mcprev.transports.http.server.access import Access
@@ -32,8 +33,8 @@ class Authentication(Protocol):
         """Check that clients find it where it is served: `path` below `root`, which a proxy removes. Raises `ValueError`."""
         ...
 
-    def keep_in(self, store: Records, /) -> None:
-        """Keep what outlives a request in the store of the server, unless there is a store of its own."""
+    def serve_for(self, info: Mapping[str, Json], store: Records | None, /) -> None:
+        """Note what a server says of itself to clients, and its store, in which is kept what outlives a request."""
         ...
 
     def unshared(self, store: Records | None, /) -> str | None:
