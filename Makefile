@@ -30,6 +30,7 @@ $(READY): pyproject.toml constraints.txt
 generate: setup
 	$(BIN)/mcprev generate
 	$(BIN)/python tests/counts.py
+	$(BIN)/python tests/steps.py
 
 check: lint types imports generated house
 

@@ -137,6 +137,33 @@ def _missing(runtime: Runtime, before: Revision | None, revision: Revision) -> I
         )
     if before is not None:
         yield from _step(runtime, name, needed=True)
+        yield from _results(runtime, before, revision)
+
+
+def _results(runtime: Runtime, before: Revision, revision: Revision) -> Iterator[Decision]:
+    """Yield the new required members that a result lacks which the runtime makes itself."""
+    for made in runtime.made_results():
+        if made.type not in revision.schema.types:
+            continue
+        known = _needed(before, made.type) if made.type in before.schema.types else frozenset[str]()
+        for member in sorted(_needed(revision, made.type) - known):
+            if revision.names.attribute(member) not in made.given:
+                question = (
+                    f"{made.type}.{member}: {revision.name} requires it, and the runtime makes this result without it: "
+                    "give it here, or state a default in schema/overlay.toml"
+                )
+                yield Decision(revision.name, made.path, made.line, question)
+
+
+def _needed(revision: Revision, name: str) -> frozenset[str]:
+    """Return the members of a type that a constructor has to be given."""
+    return frozenset(
+        f.name
+        for f in revision.schema.flat(name).fields
+        if not f.field.optional
+        and revision.schema.literal(revision.schema.follow(f.field.type)) is None
+        and revision.default(f.declared_in, f.name) is None
+    )
 
 
 def _step(runtime: Runtime, name: str, *, needed: bool) -> Iterator[Decision]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,19 @@ from mcprev_codegen.python import module_name
 
 _ROWS: Final = frozenset({"Revision", "replace"})
 """The functions whose calls make a row of the table."""
+_RESULT: Final = re.compile(r"\bmodels\.(\w+Result)\(")
+"""The call of a model of a result, by the name that the runtime has for the models of the newest revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeResult:
+    """A call in the runtime that makes a result."""
+
+    path: Path
+    line: int
+    type: str
+    given: frozenset[str]
+    """The attributes that it gives by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,16 @@ class Runtime:
             for keyword in node.keywords
             if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
         }
+
+    def made_results(self) -> Iterator[MadeResult]:
+        """Yield the results that the runtime makes itself, `models.ListToolsResult(...)`."""
+        for path in sorted(self.folder.rglob("*.py")):
+            if _RESULT.search(path.read_text(encoding="utf-8", errors="replace")) is None:
+                continue
+            for node in ast.walk(_parsed(path)):
+                if isinstance(node, ast.Call) and (found := _RESULT.fullmatch(f"{ast.unparse(node.func)}(")):
+                    given = frozenset(keyword.arg for keyword in node.keywords if keyword.arg)
+                    yield MadeResult(path, node.lineno, found[1], given)
 
     def undecided(self, revision: str) -> Iterator[tuple[int, str, str]]:
         """Yield the undecided entries of a step module: line, member and question."""

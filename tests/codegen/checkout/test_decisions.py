@@ -285,6 +285,28 @@ def test_a_new_method_needs_its_capability_and_its_header_said_where_the_schema_
     assert not any("overlay" in line for line in decisions.decision_lines(SchemaFolder(schema)))
 
 
+def test_a_new_required_member_of_a_result_that_the_runtime_makes_is_given_there(tmp_path: Path) -> None:
+    schema = checkout(tmp_path)
+    add(
+        tmp_path,
+        CHANGED.replace("{ thing: Thing }", '{ thing: Thing; total: number; more?: string; kind: "thing" }'),
+    )
+    handlers = tmp_path / "runtime" / "mcprev" / "app" / "handlers.py"
+    handlers.parent.mkdir()
+    handlers.write_text("\nreturn models.GetThingResult(thing=found, **cache)\n", encoding="utf-8")
+    place = (
+        f"handlers.py: GetThingResult.total: {NEWER} requires it, and the runtime makes this result without it: "
+        "give it here, or state a default in schema/overlay.toml"
+    )
+    result = run(tmp_path)
+    assert place in about(result.decisions)
+    assert [d.line for d in result.decisions if d.path == handlers] == [2]
+    handlers.write_text(
+        "models.GetThingResult(thing=found, total=1)\nmodels.OtherResult()\n", encoding="utf-8"
+    )
+    assert place not in about(decisions.decision_lines(SchemaFolder(schema)))
+
+
 def test_what_has_no_description_is_listed_but_holds_nothing_up(tmp_path: Path) -> None:
     schema = checkout(tmp_path)
     (schema / "descriptions.toml").write_text(described(SOURCE.replace("Thing {", "T {")), encoding="utf-8")
