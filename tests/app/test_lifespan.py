@@ -6,6 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -235,6 +236,61 @@ def test_a_mounted_app_enters_it_with_the_first_request_and_leaves_it_with_the_l
 
     asyncio.run(main())
     assert database.events == ["open", "closed"]
+
+
+@pytest.mark.parametrize("kind", ["in the main thread", "in a thread", "with a task group", "after an error"])
+def test_what_follows_the_yield_of_a_mounted_app_runs_when_the_event_loop_ends(kind: str) -> None:
+    """Nobody tells the app: the loop cancels all tasks. No `try` is around the `yield`, and closing may take a while."""
+    database = Database()
+
+    async def outer(server: mcprev.Server) -> AsyncGenerator[Database]:
+        yield database
+        await asyncio.sleep(0)
+        database.events.append("closed")
+
+    async def inner(server: mcprev.Server) -> AsyncGenerator[int]:
+        if kind == "with a task group":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.Event().wait())
+                yield 1
+        else:
+            yield 1
+        database.events.append("left")
+        if kind == "after an error":
+            raise OSError("told, and the others are left")
+
+    async def main() -> None:
+        connector = InProcess(Starlette(routes=[Mount("/mcp", app_with(outer, inner).asgi())]))
+        async with aiohttp.ClientSession(connector=connector) as session:
+            assert await initialize(session, connector.origin) == 200
+        database.events.append("open")
+
+    if kind == "in a thread":
+        thread = threading.Thread(target=lambda: asyncio.run(main()))
+        thread.start()
+        thread.join()
+    else:
+        asyncio.run(main())
+    # A group is left by the cancellation of its tasks, with an error that ends what follows within it alone.
+    closed = ["closed"] if kind != "after an error" else []
+    assert database.events == ["open", "left", *closed]
+
+
+def test_a_lifespan_that_is_never_left_does_not_hold_the_end_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcprev.server.lifespan.LEAVING", 0.0)
+
+    async def endless(server: mcprev.Server) -> AsyncGenerator[int]:
+        yield 1
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        connector = InProcess(Starlette(routes=[Mount("/mcp", app_with(endless).asgi())]))
+        async with aiohttp.ClientSession(connector=connector) as session:
+            assert await initialize(session, connector.origin) == 200
+
+    asyncio.run(main())
 
 
 def test_a_mounted_app_whose_lifespan_fails_refuses_requests_until_it_does_not() -> None:

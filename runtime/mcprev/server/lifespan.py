@@ -19,6 +19,8 @@ T = TypeVar("T")
 Enter: TypeAlias = Callable[[], AbstractAsyncContextManager[object] | AsyncIterator[object]]
 """A function that returns an async context manager, or an async generator function that yields once."""
 _WRONG: Final = "a lifespan is an `async def` function that yields once; yield what it opens"
+LEAVING: Final = 10.0
+"""Seconds after which a lifespan is cancelled again that was cancelled and is still being left."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -36,7 +38,8 @@ def _manager(found: object) -> AbstractAsyncContextManager[object]:
 class _Run:
     """One run of the lifespan, from entering to leaving."""
 
-    def __init__(self, lifespans: Sequence[Enter]) -> None:
+    def __init__(self, lifespans: Sequence[Enter], before_end: Callable[[], Awaitable[None]]) -> None:
+        self._before_end = before_end
         self.loop = asyncio.get_running_loop()
         self.holders: set[object] = set()
         self.values: list[object] = []
@@ -50,13 +53,30 @@ class _Run:
                 for enter in lifespans:
                     self.values.append(await stack.enter_async_context(_manager(enter())))
                 self.started.set_result(None)
-                await self.stopping.wait()
+                ended = await self._wait()
+            if ended is not None:
+                raise ended
         except Exception as error:
             if not self.started.done():
                 error.add_note("The lifespan of the server failed at its start, so nothing is served.")
                 raise
             when = "at its end" if self.stopping.is_set() else "while requests are served"
             _logger.exception("the lifespan of the server failed %s", when)
+
+    async def _wait(self) -> asyncio.CancelledError | None:
+        """Wait for the stop; return the cancellation that ended the wait, as that of all tasks at the end of an event loop.
+
+        A mounted app learns of its end by nothing else. The context managers are left as at a stop, so that what follows
+        a `yield` runs; for `LEAVING` seconds at most, since the loop waits for it.
+        """
+        try:
+            await self.stopping.wait()
+        except asyncio.CancelledError as error:
+            self.stopping.set()
+            self.loop.call_later(LEAVING, self.task.cancel)
+            await self._before_end()
+            return error
+        return None
 
     async def stop(self) -> None:
         """Leave the context managers; what they raise is logged."""
@@ -91,7 +111,7 @@ class LifespanRunner:
             if self._run is run:
                 self._run = None
         if run is None:
-            run = self._run = _Run(self._lifespans)
+            run = self._run = _Run(self._lifespans, self._before_end)
         run.holders.add(owner)
         if not run.started.done():
             await asyncio.wait({run.task, run.started}, return_when=asyncio.FIRST_COMPLETED)
