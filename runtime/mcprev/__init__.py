@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from mcprev.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from mcprev.analysis.catalog import RuleInfo as RuleInfo, catalog as catalog
     from mcprev.analysis.counterparts import (
@@ -161,8 +163,6 @@ if TYPE_CHECKING:
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds
-
-__version__ = "0.1.0"
 
 _HOMES: Final = {
     "app.app": ("App",),

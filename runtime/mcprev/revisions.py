@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
-from mcprev import auth_profiles
 from mcprev.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, RevisionError
 from mcprev_types import index
 from mcprev_types.index import REVISIONS
@@ -55,6 +54,29 @@ class TaskSupport(StrEnum):
     NONE = "none"
     CORE = "core"
     EXTENSION = "extension"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthProfile:
+    """How a client finds its authorization server over HTTP, and what it asks it for.
+
+    No field turns a check on or off: the checks are the same at every revision, because the peer chooses the revision.
+    """
+
+    resource_metadata: bool = False  # AUTH-3, AUTH-4
+    """Whether the server's metadata names its authorization server; otherwise that is the server's own origin."""
+    openid: bool = False  # AUTH-6
+    """Whether OpenID Connect discovery is tried besides RFC 8414."""
+    client_documents: bool = False  # AUTH-12
+    """Whether a client id can be the URL of the client's metadata document."""
+    application_type: bool = False  # AUTH-13
+    """Whether a registration names its `application_type`."""
+
+
+AT_ORIGIN: Final = AuthProfile()
+NAMED: Final = AuthProfile(resource_metadata=True)
+ADVERTISED: Final = replace(NAMED, openid=True, client_documents=True)
+TYPED: Final = replace(ADVERTISED, application_type=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -105,7 +127,7 @@ class Revision:
     structured_objects: bool = False  # TOOL-4
     """Whether a tool's result may have structured content, of JSON objects only."""
     tasks: TaskSupport = TaskSupport.NONE
-    auth: auth_profiles.AuthProfile | None = None
+    auth: AuthProfile | None = None
     """How clients are authorized over HTTP; None where the revision does not define it."""
     negotiable: bool = True  # SEAM-8
     """Whether it is allowed by default, without being configured by name."""
@@ -180,7 +202,7 @@ _B: Final = Revision(
     accepts_batch=True,
     sse_resume=True,
     null_id_in_errors=True,
-    auth=auth_profiles.AT_ORIGIN,
+    auth=AT_ORIGIN,
 )
 _C: Final = Revision(
     name="2025-06-18",
@@ -190,7 +212,7 @@ _C: Final = Revision(
     null_id_in_errors=True,
     elicitation_modes=("form",),
     structured_objects=True,
-    auth=auth_profiles.NAMED,
+    auth=NAMED,
 )
 _D: Final = Revision(
     name="2025-11-25",
@@ -203,7 +225,7 @@ _D: Final = Revision(
     sampling_tools=True,
     structured_objects=True,
     tasks=TaskSupport.CORE,
-    auth=auth_profiles.ADVERTISED,
+    auth=ADVERTISED,
 )
 _E: Final = Revision(
     name="2026-07-28",
@@ -221,7 +243,7 @@ _E: Final = Revision(
     elicitation_modes=("form", "url"),
     sampling_tools=True,
     tasks=TaskSupport.EXTENSION,
-    auth=auth_profiles.TYPED,
+    auth=TYPED,
 )
 _ROWS: Final = (_A, _B, _C, _D, _E)
 """The dated revisions, oldest first. The row of a new one is `replace(the one before, name=..., what differs=...)`."""

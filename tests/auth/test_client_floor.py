@@ -21,8 +21,7 @@ from mcprev.auth.client import authorizer, discovery, flow
 from mcprev.auth.client.discovery import Challenge
 from mcprev.auth.client.store import Registration
 from mcprev.auth.client.tokens import ID_JAG
-from mcprev.auth_profiles import AuthProfile
-from mcprev.revisions import ALL, Revision
+from mcprev.revisions import ALL, AuthProfile, Revision
 from named import NAMES, ROW_B
 from raw_server import Exchange, text
 from requirements import B, C, D, E, req

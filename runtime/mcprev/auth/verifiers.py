@@ -21,8 +21,8 @@ from urllib.parse import quote_plus
 from mcprev.auth.client.discovery import server_urls
 from mcprev.auth.token_kinds import ACCESS_TOKEN, ANY_TOKEN, token_type, wrong_kind, wrong_type
 from mcprev.auth.urls import check_issuer, is_secure, issuer_spellings
-from mcprev.auth_profiles import ADVERTISED
 from mcprev.errors import Json, MissingExtra
+from mcprev.revisions import ADVERTISED
 from mcprev.transports.http.server.access import Access, InvalidToken, as_texts
 from mcprev.transports.http.urls import mask_url
 

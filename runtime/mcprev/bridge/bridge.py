@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack, override
 
-from mcprev import __version__
 from mcprev.bridge.client_requests import ClientRequests
 from mcprev.bridge.introduction import (
     DISCOVER,
@@ -41,6 +40,7 @@ from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.revisions import select
 from mcprev.server.service import Service
 from mcprev.server.tasks import Tasks
+from mcprev.version import __version__
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer

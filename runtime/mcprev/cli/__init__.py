@@ -19,9 +19,9 @@ from typing import Any, Final
 import click
 from typing_extensions import override
 
-from mcprev import __version__
 from mcprev.cli.table import close_broken_pipes, echo_lines
 from mcprev.core.temporary_folders import NoTemporaryFolder
+from mcprev.version import __version__
 
 _READING: Final = ("tree_sitter", "tree_sitter_typescript", "jinja2")
 _DIFF: Final = ("diff", _READING)

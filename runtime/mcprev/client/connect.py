@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from mcprev import __version__
 from mcprev.client.callbacks import (
     Elicitation,
     LogMessage,
@@ -52,6 +51,7 @@ from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import steps, versions as negotiate
 from mcprev.protocol.tap import Tap
 from mcprev.revisions import Era
+from mcprev.version import __version__
 
 if TYPE_CHECKING:
     from mcprev.client.recording.recording import Recording

@@ -26,9 +26,8 @@ from typing import Final, cast
 from urllib.parse import urlsplit
 
 from mcprev.auth.urls import WELL_KNOWN, canonical_resource, is_same_issuer, is_secure
-from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, Json
-from mcprev.revisions import Revision
+from mcprev.revisions import AuthProfile, Revision
 from mcprev.transports.http.security import is_loopback
 from mcprev.transports.http.urls import printable
 

@@ -31,7 +31,6 @@ from mcprev.auth.client.steps import NO_KEYS, ClientKeys, Flow, HttpFetch, OpenB
 from mcprev.auth.client.store import Registration
 from mcprev.auth.client.tokens import FORGET, INVALID_CLIENT, TokenResponse, request_token, seconds
 from mcprev.auth.urls import canonical_resource, is_same_issuer, split_resource
-from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import (
     AuthError,
     AuthorizationDenied,
@@ -40,7 +39,7 @@ from mcprev.errors import (
     Json,
     RegistrationRejected,
 )
-from mcprev.revisions import Revision
+from mcprev.revisions import AuthProfile, Revision
 from mcprev.transports.http.urls import printable
 
 VERSION: Final = "MCP-Protocol-Version"

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-import mcprev
 from mcprev.auth.client.steps import Answer, DeviceCode, Flow, HttpFetch, HttpReply, Pause, ShowCode
 from mcprev.auth.urls import check_fetch, is_public
 from mcprev.errors import MissingExtra, RemoteProtocolError
 from mcprev.transports.http.client.authorization import login_tap
 from mcprev.transports.http.urls import REDIRECTS, fetch_redirected, mask_url, proxy_of
+from mcprev.version import __version__
 
 try:
     import aiohttp
@@ -102,7 +102,7 @@ class FlowRunner:
             connector=connector,
             connector_owner=given is None,
             trust_env=given is not None and given.trust_env,
-            headers={"User-Agent": f"mcprev/{mcprev.__version__}"},
+            headers={"User-Agent": f"mcprev/{__version__}"},
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 

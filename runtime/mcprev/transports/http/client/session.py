@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from typing_extensions import override
 
-import mcprev
 from mcprev.callbacks import decision, finished, is_cancelled
 from mcprev.error_text import raised_at
 from mcprev.errors import (
@@ -40,6 +39,7 @@ from mcprev.protocol.tap import Tap
 from mcprev.transports.http.client.authorization import Authorization, AuthorizedRequest, login_tap
 from mcprev.transports.http.urls import REDIRECTS, mask_url, printable, proxy_of, redirected
 from mcprev.transports.stdio.pipes import use_small_reads
+from mcprev.version import __version__
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
 from mcprev.wire.jsonrpc import ErrorResponse
@@ -387,7 +387,7 @@ def _new_session() -> aiohttp.ClientSession:
     """
     return aiohttp.ClientSession(
         connector=_Connector(limit=0, keepalive_timeout=KEEP_ALIVE),
-        headers={"User-Agent": f"mcprev/{mcprev.__version__}", "Accept-Encoding": "identity"},
+        headers={"User-Agent": f"mcprev/{__version__}", "Accept-Encoding": "identity"},
         auto_decompress=False,
         read_bufsize=HELD,
         max_line_size=MAX_FIELD,
