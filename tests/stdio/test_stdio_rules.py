@@ -211,3 +211,45 @@ def test_any_stream_of_bytes_will_do(row: Revision, kind: str, tmp_path: Path) -
             await until(lambda: not server._connections)
 
     run(main())
+
+
+NOISY = """
+import atexit, os, subprocess, sys
+import mcprev
+
+def noise(when):
+    print(f"{when}: printed")
+    sys.stdout.write(f"{when}: written\\n")
+    os.write(1, f"{when}: raw\\n".encode())
+    subprocess.run([sys.executable, "-c", f"print('{when}: of a child'); print(len(input.__self__.open(0).read()))"])
+
+noise("import")
+atexit.register(noise, "exit")
+server = mcprev.App("noisy", "1")
+
+@server.tool
+def call() -> str:
+    noise("call")
+    return "done"
+"""
+
+
+@req("STDIO-2")
+def test_nothing_that_a_served_module_prints_is_on_stdout(tmp_path: Path) -> None:
+    """Not while it is imported, not by its children, not at its exit; and its children read none of the client's messages."""
+    (tmp_path / "noisy.py").write_text(NOISY)
+    row = SOME_ROWS[0]
+    done = subprocess.run(
+        [sys.executable, "-m", "mcprev", "serve", "noisy.py"],
+        input=lines(*opening(row), call(row, "call", 7)),
+        capture_output=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    responses = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [response["id"] for response in responses][-1:] == [7]
+    printed = done.stderr.decode().splitlines()
+    for when in ("import", "call", "exit"):
+        for how in ("printed", "written", "raw", "of a child"):
+            assert f"{when}: {how}" in printed, (when, how)
+    assert printed.count("0") == 3

@@ -244,10 +244,10 @@ class Bridge(Service):
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout, with uvloop if that is installed and can; see `mcprev.Server.run_stdio`."""
         from mcprev.bridge.event_loop import new_loop_for
-        from mcprev.transports.stdio.server import run_stdio
+        from mcprev.transports.stdio.server import STDIO, run_stdio
 
         self._on_stdio = True
-        run_stdio(self.running, new_loop_for(0, 1))
+        run_stdio(self.running, new_loop_for(*STDIO.get()))
 
     @override
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:

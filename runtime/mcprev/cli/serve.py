@@ -128,14 +128,20 @@ def serve_command(
     if where is not None and workers is not None and worker is None:
         log()
         raise click.exceptions.Exit(supervise_workers(*where, workers, store))
+    if where is None:
+        from mcprev.transports.stdio.server import reserved_stdio
+
+        with reserved_stdio():
+            with shared_by_servers(opened), reported_imports():
+                loaded = load_server(target, arguments)
+            log()
+            _report_stdio(loaded.server)
+            with author_errors():
+                loaded.server.run_stdio()
+        return
     with shared_by_servers(opened), reported_imports():
         loaded = load_server(target, arguments)
     log()
-    if where is None:
-        _report_stdio(loaded.server)
-        with author_errors():
-            loaded.server.run_stdio()
-        return
     if no_auth:
         given |= _NO_AUTH
     try:

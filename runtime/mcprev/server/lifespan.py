@@ -48,20 +48,21 @@ class _Run:
         self.task = self.loop.create_task(self._main(lifespans))
 
     async def _main(self, lifespans: Sequence[Enter]) -> None:
+        ended: asyncio.CancelledError | None = None
         try:
             async with AsyncExitStack() as stack:
                 for enter in lifespans:
                     self.values.append(await stack.enter_async_context(_manager(enter())))
                 self.started.set_result(None)
                 ended = await self._wait()
-            if ended is not None:
-                raise ended
         except Exception as error:
             if not self.started.done():
                 error.add_note("The lifespan of the server failed at its start, so nothing is served.")
                 raise
             when = "at its end" if self.stopping.is_set() else "while requests are served"
             _logger.exception("the lifespan of the server failed %s", when)
+        if ended is not None:
+            raise ended
 
     async def _wait(self) -> asyncio.CancelledError | None:
         """Wait for the stop; return the cancellation that ended the wait, as that of all tasks at the end of an event loop.

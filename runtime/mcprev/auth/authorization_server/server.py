@@ -244,8 +244,8 @@ class AuthorizationServer:
             return f"the clients and logins of mcprev.Login are in the memory of one worker: pass {where}"
         if not self._settings.secrets:
             return (
-                "each worker makes a secret for mcprev.Login that no other knows: pass it `secrets`, at least 32 random bytes, such as "
-                'secrets=os.environ["LOGIN_SECRET"]'
+                "each worker makes a secret for mcprev.Login that no other knows: pass it `secrets`, at least 32 random bytes "
+                "from an environment variable or a file that all of them read"
             )
         return None
 

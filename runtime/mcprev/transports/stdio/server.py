@@ -1,7 +1,8 @@
 """Serves one client on stdin and stdout (STDIO-1, STDIO-2, STDIO-6, STDIO-9).
 
 While the server runs, file descriptors 0 and 1 are redirected: output of this process or its children goes to stderr,
-and children read empty input. Only the transport uses the real stdin and stdout.
+and children read empty input. Only the transport uses the real stdin and stdout. `reserved_stdio` does so before the
+author's module is imported, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, TypeAlias
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcprev.core.connection import PIPES
 from mcprev.core.limits import LINGER
@@ -26,22 +28,55 @@ if TYPE_CHECKING:
     Running: TypeAlias = Callable[[], AbstractAsyncContextManager[PipeServer]]
 
 
+STDIO: Final[ContextVar[tuple[int, int]]] = ContextVar("STDIO", default=(0, 1))
+"""The descriptors of the real stdin and stdout."""
+
+
+def _redirect() -> None:
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - for its descriptor
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+
+
+@contextmanager
+def reserved_stdio() -> Generator[None]:
+    """Keep the real stdin and stdout for the server that runs within; what is imported there and its children have neither.
+
+    They are restored after an error only: what a process prints at its exit is no message either.
+    """
+    sys.stdout.flush()
+    kept = os.dup(0), os.dup(1)
+    token = STDIO.set(kept)
+    _redirect()
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        for number, descriptor in enumerate(kept):
+            os.dup2(descriptor, number)
+        raise
+    finally:
+        STDIO.reset(token)
+        for descriptor in kept:
+            os.close(descriptor)
+
+
 @contextmanager
 def redirected_stdio() -> Generator[tuple[int, int], None, None]:
     """Redirect file descriptors 0 and 1 and yield duplicates of the real ones; restore both at the end."""
     sys.stdout.flush()
-    incoming, outgoing = os.dup(0), os.dup(1)
-    kept = os.dup(0), os.dup(1)
+    real = STDIO.get()
+    incoming, outgoing = map(os.dup, real)
+    kept = [os.dup(descriptor) for descriptor in real]
     blocking = [os.get_blocking(descriptor) for descriptor in kept]
     try:
-        with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - for its descriptor
-            os.dup2(nothing.fileno(), 0)
-        os.dup2(2, 1)
+        _redirect()
         yield incoming, outgoing
     finally:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
-        for number, (descriptor, was) in enumerate(zip(kept, blocking, strict=True)):
+        for number, descriptor, was in zip(real, kept, blocking, strict=True):
             # Restore the blocking mode for other processes that share the terminal or pipe.
             with suppress(OSError):
                 os.set_blocking(descriptor, was)
