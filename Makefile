@@ -95,9 +95,9 @@ RUNS ?= 20
 flaky: setup
 	PYTHONPATH=tests $(BIN)/python -m flaky --runs $(RUNS) $(if $(SEED),--seed $(SEED)) $(or $(TESTS),--override-ini='norecursedirs=.* node_modules')
 
-# Clients while workers and stores are killed: SECONDS with each store, 60 by default.
-chaos: setup
-	PYTHONPATH=tests $(BIN)/python -m chaos --seconds $(or $(SECONDS),60)
+# Clients while workers and stores are killed: SECONDS with each store, 60 by default; THROUGH=haproxy with HAProxy between.
+chaos: setup $(THROUGH:%=.interop/%/.ready)
+	PYTHONPATH=tests $(BIN)/python -m chaos --seconds $(or $(SECONDS),60) $(THROUGH:%=--through %)
 
 # The pages of docs/reference, from the code, the table from our names to those of others, and the drawings.
 reference: setup

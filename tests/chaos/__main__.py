@@ -3,7 +3,9 @@
 200 clients call one server of 4 workers. One worker is killed every 2 s (SIGKILL), one is told to stop every 5 s (SIGTERM).
 With `--store redis`, Redis is killed once and started again, and paused for 5 s once; with `--store sqlite`, all processes
 are killed at once every 15 s, and the server starts again. Without `--store`, it is both, one after the other. With
-`--calm`, nothing is disturbed, and then no call may fail at all.
+`--calm`, nothing is disturbed, and then no call may fail at all. With `--through haproxy`, HAProxy stands between, with the
+configuration of docs/deploy.md, and 20 more clients are idle for 60 s between two requests on a connection: each of these
+has a response, and a 502 only while a process is killed.
 
 No answer may come to another client, no numbered message may be missing or doubled, no call may happen twice, each call that
 fails must say whether it may be repeated, no task and no call may hang, no state may be lost, and the memory of workers,
@@ -37,7 +39,8 @@ import aiohttp
 import redis.asyncio
 from redis.exceptions import RedisError
 
-from chaos.clients import LIMIT, TASK_LIMIT, ChaosClient, Tally
+from balancers import BALANCERS, Balancer
+from chaos.clients import LIMIT, TASK_LIMIT, ChaosClient, IdleClient, Tally
 from mcprev.revisions import DEFAULT, LATEST
 from redis_server import RedisServer
 from served_workers import ServedWorkers, free_port, served
@@ -50,6 +53,8 @@ STOP: Final = 5.0
 """Seconds between two workers that are told to stop."""
 ALL: Final = 15.0
 """Seconds between two times that everything is killed."""
+IDLE: Final = 20
+"""Clients of a balancer that seldom ask."""
 PAUSE: Final = 5.0
 """Seconds for which Redis is paused."""
 SHARED: Final = find_spec("mcprev.sharing") is not None
@@ -92,7 +97,17 @@ def resident(pid: int) -> int:
 class Chaos:
     """One run."""
 
-    def __init__(self, store: str, folder: Path, seconds: float, seed: int, *, calm: bool = False) -> None:
+    def __init__(
+        self,
+        store: str,
+        folder: Path,
+        seconds: float,
+        seed: int,
+        *,
+        calm: bool = False,
+        through: Balancer | None = None,
+    ) -> None:
+        self.through = through
         self.store, self.folder, self.seconds, self.calm = store, folder, seconds, calm
         self.redis = (
             RedisServer("--appendonly", "yes", "--appendfsync", "always") if store == "redis" else None
@@ -107,6 +122,7 @@ class Chaos:
         self._stop = asyncio.Event()
         self._up = False
         self._port = free_port()
+        self._front = free_port() if through else self._port
         self._journal = folder / "journal"
         self._journal.touch()
         self.server: ServedWorkers
@@ -135,6 +151,12 @@ class Chaos:
                         self._up = answer.status == 200
                 await asyncio.sleep(0.1)
 
+    async def stand_between(self) -> None:
+        """Let clients go through the balancer, if there is one."""
+        if self.through is not None:
+            text = self.through.plain(self._front, [f"127.0.0.1:{self._port}"])
+            await self._stack.enter_async_context(self.through.run(self.folder, text))
+
     def workers(self) -> list[int]:
         """The processes of the workers that there are now."""
         pid = self.server.process.pid
@@ -148,6 +170,8 @@ class Chaos:
         """Send a signal to one worker."""
         found = self.workers() if self._up else []
         if found:
+            if number is signal.SIGKILL:
+                self.tally.kills.append(time.monotonic())
             with suppress(ProcessLookupError):
                 os.kill(self._random.choice(found), number)
             self.disturbed[f"workers: {number.name}"] += 1
@@ -155,6 +179,7 @@ class Chaos:
     async def kill_all(self) -> None:
         """Kill every process, and start the server again."""
         everything = [self.server.process.pid, *self.workers()]
+        self.tally.kills.append(time.monotonic())
         for pid in everything:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -231,11 +256,14 @@ class Chaos:
             await asyncio.to_thread(self.redis.start)
         async with self._stack:
             await self.start()
+            await self.stand_between()
             await self._look()
-            callers = [
-                ChaosClient(number, ROWS[number % len(ROWS)], self.server.url, self.tally)
-                for number in range(clients)
+            url = f"http://127.0.0.1:{self._front}/mcp"
+            callers: list[ChaosClient | IdleClient] = [
+                ChaosClient(number, ROWS[number % len(ROWS)], url, self.tally) for number in range(clients)
             ]
+            if self.through is not None:
+                callers += [IdleClient(url, self.tally, number) for number in range(IDLE)]
             calling = [asyncio.create_task(caller.run(self._stop)) for caller in callers]
             disturbing = [asyncio.create_task(each) for each in self._disturbances()]
             await asyncio.sleep(self.seconds / 2)
@@ -306,7 +334,8 @@ class Chaos:
     def report(self) -> bool:
         """Print what was seen; return whether it is as it must be."""
         tally = self.tally
-        print(f"{self.store}, {self.seconds:g} s, revisions: {', '.join(row.name for row in ROWS)}")
+        through = f" through {self.through.name}" if self.through else ""
+        print(f"{self.store}{through}, {self.seconds:g} s, revisions: {', '.join(row.name for row in ROWS)}")
         print(f"  disturbed: {', '.join(f'{what} {n}' for what, n in sorted(self.disturbed.items()))}")
         print(f"  right answers: {tally.done.total()}; numbered messages: {tally.messages}")
         for what, number in sorted(tally.done.items()):
@@ -334,11 +363,17 @@ def main() -> int:
     parser.add_argument("--store", choices=["redis", "sqlite"], action="append")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--calm", action="store_true", help="disturb nothing; then no call may fail")
+    parser.add_argument("--through", choices=[each.name for each in BALANCERS])
     options = parser.parse_args()
+    through = next((each for each in BALANCERS if each.name == options.through), None)
+    if through is not None and through.binary is None:
+        parser.error(f"there is no {through.name} here: `make nginx` unpacks Debian's")
     right = True
     for store in options.store or ["redis", "sqlite"]:
         with tempfile.TemporaryDirectory(prefix="mcprev-chaos-") as folder:
-            chaos = Chaos(store, Path(folder), options.seconds, options.seed, calm=options.calm)
+            chaos = Chaos(
+                store, Path(folder), options.seconds, options.seed, calm=options.calm, through=through
+            )
             try:
                 asyncio.run(chaos.run(options.clients))
             finally:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
+import aiohttp
+
 import mcprev
+from asgi_bridge import PREFIX, TYPES, request
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConnectionLost,
@@ -19,7 +24,7 @@ from mcprev.errors import (
     RpcError,
     StoreError,
 )
-from mcprev.revisions import HttpShape, Revision, TaskSupport
+from mcprev.revisions import LATEST, HttpShape, Revision, TaskSupport
 from mcprev_types.latest import models as m
 
 LIMIT: Final = 30.0
@@ -32,7 +37,12 @@ CALLS: Final = 20
 """Calls of a client before it connects anew."""
 NUMBERS: Final = 50
 """Messages of a call of `count`."""
+IDLE: Final = 60.0
+"""Seconds that an idle client waits between two requests."""
+NEAR: Final = 1.0
+"""Seconds after a process was killed in which a request may still be given to it."""
 LOST: Final = "worker_lost"
+BAD_GATEWAY: Final = 502
 NOT_SERVED: Final = frozenset({404, 503})
 """Statuses that say that a request was not served."""
 NEED_STORE: Final = frozenset({"ask", "visit"})
@@ -53,6 +63,12 @@ class Tally:
     """How often each call of `add` may have happened: at least and at most."""
     messages: int = 0
     """Numbered messages that have arrived."""
+    kills: list[float] = field(default_factory=list[float])
+    """When a process was killed."""
+
+    def has_killed(self, since: float) -> bool:
+        """Whether a process was killed since a time, or so shortly before that requests still went to it."""
+        return any(at >= since - NEAR for at in self.kills)
 
     def check(self, what: str, *, right: bool) -> None:
         """Note what is wrong."""
@@ -159,6 +175,8 @@ class ChaosClient(mcprev.ClientHandler):
     def failed(self, what: str, error: McpError) -> None:
         """Count a call that failed."""
         found = typed(error)
+        if not found and isinstance(error, HttpStatusError) and error.status == BAD_GATEWAY:
+            found = "HTTP 502: its process was killed" if self.tally.has_killed(time.monotonic()) else ""
         if found:
             self.tally.failed[f"{what} {self.row.name}: {found}"] += 1
         else:
@@ -186,6 +204,47 @@ class ChaosClient(mcprev.ClientHandler):
             f"visits of {self.number}: {visits}, not {least} to {most}", right=least <= visits <= most
         )
         self.visits = visits, visits
+
+
+class IdleClient:
+    """A client of a balancer that asks once in a minute, on one connection."""
+
+    def __init__(self, url: str, tally: Tally, number: int) -> None:
+        self.url, self.tally, self.number = url, tally, number
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Ask until `stop`, and once more then."""
+        stamp: dict[str, object] = {
+            PREFIX + "protocolVersion": LATEST.version,
+            PREFIX + "clientCapabilities": {},
+        }
+        body = request("tools/list", {"_meta": stamp})
+        headers = {**TYPES, "mcp-protocol-version": LATEST.version, "mcp-method": "tools/list"}
+        connector = aiohttp.TCPConnector(limit=1, keepalive_timeout=2 * IDLE)
+        async with aiohttp.ClientSession(connector=connector) as http:
+            last = False
+            while not last:
+                began, last = time.monotonic(), stop.is_set()
+                try:
+                    async with http.post(self.url, json=body, headers=headers) as answer:
+                        await answer.read()
+                        found = str(answer.status)
+                except aiohttp.ClientError as error:
+                    found = type(error).__name__
+                self.check(found, began)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), IDLE)
+
+    def check(self, found: str, began: float) -> None:
+        """Count a response: 503 says that it was not served, and 502 that its process was killed."""
+        if found == "200":
+            self.tally.done["asked after a minute"] += 1
+            return
+        self.tally.failed[f"asked after a minute: {found}"] += 1
+        killed = self.tally.has_killed(began)
+        self.tally.check(
+            f"idle client {self.number} got {found}", right=found == "503" or (found == "502" and killed)
+        )
 
 
 Tool: TypeAlias = Callable[[ChaosClient, mcprev.Client], Awaitable[None]]

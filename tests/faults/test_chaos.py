@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
 import mcprev
 from chaos import clients
-from chaos.clients import ChaosClient, Tally
+from chaos.clients import ChaosClient, IdleClient, Tally
 from named import ROW_E
-from running import run
+from raw_server import Exchange, serve
+from running import run, until
 
 
 def app_with(mistake: str) -> mcprev.App:
@@ -123,3 +125,30 @@ def test_a_call_that_happens_twice_or_was_made_by_nobody_is_seen(tmp_path: Path)
         chaos.memory["worker"].add(at, size * MEGABYTE)
     chaos._check_memory()
     assert "the memory of the worker grows from 10.0 to 30.0 MiB" in chaos.tally.wrong
+
+
+@pytest.mark.parametrize(
+    ("status", "killed", "wrong"),
+    [(200, False, 0), (503, False, 0), (502, True, 0), (502, False, 2), (500, True, 2)],
+)
+def test_idle_clients_of_a_balancer_ask_at_the_end_too_and_have_a_502_only_when_a_process_was_killed(
+    status: int, killed: bool, wrong: int
+) -> None:
+    asked = 0
+
+    async def answer(exchange: Exchange) -> None:
+        nonlocal asked
+        asked += 1
+        await exchange.respond(status)
+
+    async def main() -> None:
+        tally, stop = Tally(), asyncio.Event()
+        tally.kills += [time.monotonic()] if killed else []
+        async with serve(answer) as raw:
+            running = asyncio.create_task(IdleClient(f"{raw.origin}/mcp", tally, 1).run(stop))
+            await until(lambda: asked == 1)
+            stop.set()
+            await running
+        assert (asked, len(tally.wrong)) == (2, wrong)
+
+    run(main())

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -23,6 +24,7 @@ import mcprev
 from balancers import HOST
 from mcprev.revisions import DEFAULT, HttpShape
 from mcprev.transports.http.server.options import HttpSettings
+from prose.test_deploy import known_options
 from requirements import req
 from running import run
 from served_workers import free_port
@@ -99,6 +101,16 @@ def test_each_server_of_the_page_is_run_and_waits_as_long_as_ours() -> None:
     for server in COMMANDS.keys() - {"granian", "daphne"}:
         assert float(options(server)[1]) == HttpSettings().keep_alive
         assert "gunicorn" not in server or float(options(server)[3]) > HttpSettings().drain
+
+
+def test_the_page_knows_their_options() -> None:
+    helps = [
+        subprocess.run([BIN / name, "--help"], capture_output=True, check=True, text=True).stdout
+        for name in ("uvicorn", "gunicorn")
+    ]
+    there = set(re.findall(r"`(--[a-z0-9_-]+)", "".join(there for there, _ in known_options())))
+    assert len(there) > 30
+    assert [name for name in sorted(there) if not any(name in text for text in helps)] == []
 
 
 @req("HTTP-3", "HTTPM-5", "HTTP-17", "LIFE-16", everywhere=True)

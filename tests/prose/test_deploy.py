@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import configparser
+import dataclasses
 import json
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import click
 import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 
 import mcprev
+from mcprev.cli import main as command
+from mcprev.serving.sockets import BACKLOG
 from mcprev.transports.http.server.options import HttpSettings
 from redis_server import RedisServer
 from running import run
@@ -128,6 +133,62 @@ def test_what_is_done_first_puts_the_program_where_the_unit_starts_it() -> None:
     assert mcprev.__version__ in Requirement(needed).specifier
     (address,) = re.findall(r"--http (\S+)", service["ExecStart"])
     assert f"curl -i http://{address}/ready" in first
+
+
+def known_options() -> list[tuple[str, str]]:
+    """What operators know, and where it is here."""
+    (table,) = re.findall(r"^\| there \| here \|\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    found: list[tuple[str, str]] = []
+    for line in table.splitlines():
+        there, here = line.strip("|").split("|")
+        found.append((there.strip(), here.strip()))
+    return found
+
+
+def test_what_operators_know_is_where_the_page_says() -> None:
+    serve = command.get_command(click.Context(command), "serve")
+    assert serve is not None
+    options = {name for param in serve.params for name in param.opts}
+    rows = known_options()
+    assert len(rows) > 15
+    for _, here in rows:
+        named = set(re.findall(r"`(--[a-z-]+)", here))
+        assert named <= options | {"--preload"}, named - options
+        limits = set(re.findall(r"`(max_\w+)`", here))
+        assert limits <= {each.name for each in dataclasses.fields(HttpSettings)}
+    assert f"| {BACKLOG:,}; " in PAGE
+    assert tuple(here for there, here in rows if there.startswith("`--timeout-")) == (
+        "`--keep-alive`",
+        "`--drain`",
+    )
+
+
+def test_a_server_has_all_of_them_at_once(tmp_path: Path) -> None:
+    """A socket of a file, a proxy with a prefix, limits, probes and a log; a reload; neither `Server` nor a missing `Date`."""
+    shutil.copy(FOLDER / "shop.py", tmp_path)
+    path = tmp_path / "shop.sock"
+    options = [
+        "--http", f"unix:{path}", "--trusted-proxy", "unix", "--root-path", "/tools", "--keep-alive", "77", "--drain", "5",
+        "--health", "--log-level", "info", "--log-format", "json", "--host", "mcp.example",
+    ]  # fmt: skip
+
+    async def main() -> None:
+        place = {"MCPREV_STORE": f"sqlite:///{tmp_path}/store"}
+        async with served("shop.py", 1, *options, cwd=tmp_path, environment=place) as server:
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as http,
+                http.get("http://mcp.example/ready") as answer,
+            ):
+                assert answer.status == 200
+                assert "Server" not in answer.headers
+                assert "Date" in answer.headers
+            server.send(signal.SIGHUP)
+            await server.until("all workers have been replaced")
+            server.send(signal.SIGTERM)
+            assert await server.ended() == 0
+            assert all("level" in json.loads(line) for line in server.lines)
+
+    run(main(), limit=60)
 
 
 def test_the_figures_of_the_page_are_those_that_were_measured() -> None:
