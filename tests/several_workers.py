@@ -18,7 +18,7 @@ from asgi_bridge import Client
 from mcprev.sharing.sessions import SharedSessions
 from mcprev.sharing.worker import LEASE
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.sessions import Session
+from mcprev.transports.http.server.sessions import Session, Sessions
 from running import run, until
 from served import Served
 
@@ -29,11 +29,9 @@ class Directory:
     def __init__(self, apps: list[AsgiApp]) -> None:
         self._apps = apps
 
-    def _all(self) -> Iterator[SharedSessions]:
+    def _all(self) -> Iterator[Sessions]:
         for app in self._apps:
-            sessions = app.dispatcher.sessions
-            assert isinstance(sessions, SharedSessions)
-            yield sessions
+            yield app.dispatcher.sessions
 
     def all(self) -> tuple[Session, ...]:
         """A copy of each session."""
@@ -173,9 +171,10 @@ def fellows(server: mcprev.Server, number: int, store: mcprev.Store) -> list[mcp
 
 
 def sessions_of(app: AsgiApp) -> SharedSessions:
-    sessions = app.dispatcher.sessions
-    assert isinstance(sessions, SharedSessions)
-    return sessions
+    """The directory of one worker."""
+    directory = app.dispatcher.directory
+    assert isinstance(directory, SharedSessions)
+    return directory
 
 
 def at(front: Front, client: Client, number: int) -> Client:
@@ -192,16 +191,16 @@ async def lapse() -> None:
 
 async def kill(app: AsgiApp) -> None:
     """End a worker as a process that is killed: nothing more of it reaches the store or a client."""
-    sessions = app.dispatcher.sessions
-    assert isinstance(sessions, SharedSessions)
+    sessions = sessions_of(app)
     sessions.worker.abandon()
     sessions.changes.on_read.clear()
     sessions.changes.on_away.clear()
     tasks = set(sessions._tasks)
     if sessions._ticking is not None:
         tasks.add(sessions._ticking)
-    for session in sessions._by_key.values():
-        session.drop()
+    for copy in sessions._by_key.values():
+        session = copy.session
+        copy.drop()
         session.lives_on = False
         for response_stream in tuple(session.response_streams):
             response_stream._stop()

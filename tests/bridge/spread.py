@@ -128,7 +128,7 @@ class Processes:
         """End one as a process that is killed: nothing more of it reaches the store or a client."""
         self.alive.remove(number)
         self.lines[number].cut = True
-        workers = self.peers(number)._worker, self.apps[number].dispatcher.sessions.worker
+        workers = self.peers(number)._worker, self.apps[number].dispatcher.directory.worker
         serving = set(workers[0]._serving)
         for worker in workers:
             worker.abandon()

@@ -16,8 +16,8 @@ from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcEr
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MemoryEvents
+from mcprev.transports.http.server.local_sessions import MAX_GETS
 from mcprev.transports.http.server.response_stream import ResponseStream
-from mcprev.transports.http.server.sessions import MAX_GETS
 from requirements import A, B, C, D, E, req
 from running import timers_of, until
 from served import QUICK, Served, server_of, who, work

@@ -16,9 +16,8 @@ from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION, MemoryEvents
+from mcprev.transports.http.server.local_sessions import MAX_NEEDED, LocalSessions, SessionStream
 from mcprev.transports.http.server.response_stream import ResponseStream
-from mcprev.transports.http.server.session_stream import MAX_NEEDED, SessionStream
-from mcprev.transports.http.server.sessions import Sessions
 from requirements import B, C, D, E, req
 from running import run, timers_of, until
 from served import QUICK, Served, announced, server_of, work
@@ -805,7 +804,7 @@ def test_a_server_that_leaves_sends_clients_on_that_can_resume_elsewhere(
         assert app.leave() is False
         assert not gets[0].complete
         assert app.dispatcher.is_replaceable is False
-        monkeypatch.setattr(Sessions, "shared", True)
+        monkeypatch.setattr(LocalSessions, "shared", True)
         assert app.leave() is True
         await until(lambda: gets[0].complete)
         assert [event.retry for event in gets[0].events][-1] in range(100, 2100)
@@ -815,7 +814,7 @@ def test_a_server_that_leaves_sends_clients_on_that_can_resume_elsewhere(
             assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         opening = await Client(app).post(initialize(revision_named(D), 7)).done()
         assert opening.status == 200  # it can be used elsewhere
-        monkeypatch.setattr(Sessions, "shared", False)
+        monkeypatch.setattr(LocalSessions, "shared", False)
         opening = await Client(app).post(initialize(revision_named(D), 8)).done()
         assert (opening.status, opening.json["id"], opening.headers["retry-after"]) == (503, 8, "1")
         handler.gate.set()

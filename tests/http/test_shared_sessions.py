@@ -34,7 +34,7 @@ from mcprev.revisions import Revision, revision_named
 from mcprev.sharing.record import BLOCK, key_of
 from mcprev.sharing.worker import LEASE, RENEW
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.sessions import MAX_GETS
+from mcprev.transports.http.server.local_sessions import MAX_GETS
 from named import A, B, C, D, E
 from requirements import req
 from running import run, until
@@ -274,14 +274,14 @@ def test_a_copy_that_ends_is_loaded_again_at_once(row: Revision) -> None:
         client = at(front, await Client(front).open(row), 0)
         await client.request("ping").done()
         for wait in (0, 1, 2, 3, 5):
-            (session,) = sessions_of(front.apps[0])._by_key.values()
+            (session,) = front.apps[0].dispatcher.sessions.all()
             ending = asyncio.ensure_future(session.aclose(linger=0))
             for _ in range(wait):
                 await asyncio.sleep(0)
             assert (await client.request("ping").done()).result == {}
             await ending
             assert (await client.request("ping").done()).result == {}
-            assert len(sessions_of(front.apps[0])) == 1
+            assert len(front.apps[0].dispatcher.sessions) == 1
 
     work(test, memory)
 
@@ -361,9 +361,9 @@ def test_killed_while_an_answer_would_be_json(row: Revision) -> None:
             await changes.done()
         ).result == {}  # after 250 ms, because the dead one does not acknowledge it
         await asyncio.sleep(1)
-        (session,) = sessions_of(front.apps[1])._by_key.values()
+        (copy,) = sessions_of(front.apps[1])._by_key.values()
         dead = {1, 2, 3} - {sessions_of(app).worker.number for app in front.apps[1:]}
-        assert not dead & {int(worker) for worker in session.record.value["places"].values()}
+        assert not dead & {int(worker) for worker in copy.record.value["places"].values()}
         handler.gate.set()
         running.gone = True
         await running.task
@@ -402,7 +402,7 @@ def test_many_requests_restore_a_session_at_several_workers_at_once(row: Revisio
         assert [(await each.done()).text for each in running] == [
             f"{{'n': {number}}}" for number in range(40)
         ]
-        copies = [session for app in front.apps for session in sessions_of(app)._by_key.values()]
+        copies = [copy for app in front.apps for copy in sessions_of(app)._by_key.values()]
         assert len(copies) == 4
         assert await copies[0].record.refresh()
         assert len(copies[0].record.value["places"]) == 4
@@ -537,9 +537,9 @@ def test_stopped_while_a_handler_runs(row: Revision) -> None:
         assert isinstance(error, WorkerLost)
         assert error.may_have_run
         assert (await at(front, client, 2).call("echo").done()).text == "{}"
-        (session,) = sessions_of(front.apps[2])._by_key.values()
-        assert await session.record.refresh()
-        assert len(set(session.record.value["places"].values())) == 2
+        (copy,) = sessions_of(front.apps[2])._by_key.values()
+        assert await copy.record.refresh()
+        assert len(set(copy.record.value["places"].values())) == 2
 
     work(test, memory)
 
@@ -773,6 +773,31 @@ def test_a_handler_waits_until_what_it_sends_on_the_own_stream_is_stored(row: Re
     work(test, memory)
 
 
+@req("STDIO-9", "SEC-6")
+@pytest.mark.parametrize("options", [{}, {"events": None}], ids=["in a log", "in no log"])
+@later
+def test_a_handler_waits_for_a_slow_reader_of_its_own_response(
+    row: Revision, options: dict[str, Any]
+) -> None:
+    """Whether its stream is stored or not, and however fast the store is."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(**options)
+        client = at(front, await Client(front).open(row), 0)
+        running = client.call("flood")
+        running.reading.clear()
+        sent = -1
+        while sent < len(handler.notes) or not sent:
+            sent = len(handler.notes)
+            for _ in range(50):
+                await asyncio.sleep(0)
+        assert 0 < sent < 200
+        running.reading.set()
+        assert len((await running.done()).messages) == 2001
+
+    work(test, memory)
+
+
 @req("STDIO-9", "SEC-6", "HTTP-15")
 @later
 def test_a_handler_waits_for_a_reader_at_another_worker(row: Revision) -> None:
@@ -812,16 +837,16 @@ def test_ids_go_on_in_another_place_when_one_is_used_up() -> None:
         front = make()
         client = await Client(front).open(NEWEST)
         await at(front, client, 0).request("ping").done()
-        (session,) = sessions_of(front.apps[0])._by_key.values()
-        place = int(next(p for p, w in session.record.value["places"].items() if w == session._worker.number))
-        ids = session._question_ids
+        (copy,) = sessions_of(front.apps[0])._by_key.values()
+        place = int(next(p for p, w in copy.record.value["places"].items() if w == copy._worker.number))
+        ids = copy.question_ids
         found = [next(ids) for _ in range(BLOCK // 2)]
         await asyncio.sleep(0.1)
         found += [next(ids) for _ in range(BLOCK)]
         assert len(set(found)) == len(found)
         assert found[0] == place * BLOCK + 1
-        assert await session.record.refresh()
-        mine = [int(p) for p, w in session.record.value["places"].items() if w == session._worker.number]
+        assert await copy.record.refresh()
+        mine = [int(p) for p, w in copy.record.value["places"].items() if w == copy._worker.number]
         assert {id_ // BLOCK for id_ in found} < set(mine)
         with pytest.raises(StoreError, match="no request ids are left"):
             deque(ids, maxlen=0)  # the event loop has no time to ask the store

@@ -190,9 +190,9 @@ def test_a_store_that_is_slower_than_its_clients_slows_them_down_and_starves_not
         front = make(json_response=False)
         store, loop = stores[-1], asyncio.get_running_loop()
         client = await Client(front.apps[0]).open(NEWEST)
-        sessions = front.apps[0].dispatcher.sessions
-        assert isinstance(sessions, SharedSessions)
-        worker = sessions.worker
+        directory = front.apps[0].dispatcher.directory
+        assert isinstance(directory, SharedSessions)
+        worker = directory.worker
         number, most, begun = worker.number, 0, loop.time()
         store.away = away
 

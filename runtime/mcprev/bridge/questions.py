@@ -60,9 +60,10 @@ def can_be_asked(connection: Connection) -> bool:
     """Return whether a client listens for what belongs to none of its requests, here or at another process."""
     if connection.can_reach() or not connection.shared:
         return connection.can_reach()
-    from mcprev.sharing.copied import SharedCopy
+    from mcprev.sharing.session import copy_of
 
-    return isinstance(connection, SharedCopy) and bool(connection.record.value["gets"])
+    copy = copy_of(connection)
+    return copy is not None and bool(copy.record.value["gets"])
 
 
 def cancel_reason(asked: IncomingRequest | None) -> str | None:

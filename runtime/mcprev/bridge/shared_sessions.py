@@ -25,8 +25,8 @@ from mcprev.error_text import internal_error
 from mcprev.errors import InternalError, McpError, RpcError, StoreError, one_line
 from mcprev.protocol import tasks
 from mcprev.revisions import REPEATABLE
-from mcprev.sharing.copied import SharedCopy
 from mcprev.sharing.record import key_of, log_ttl
+from mcprev.sharing.session import Copy, copy_of
 from mcprev.sharing.streams import LOST
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class BridgedSessions(Generic[S]):
         """The versions of the records of the sessions that are held here."""
         self._looked: dict[str, tuple[float, float]] = {}
         """When it was last looked at a session that is held here, and when it had been used here last."""
-        self._copies: WeakKeyDictionary[SharedCopy, int] = WeakKeyDictionary()
+        self._copies: WeakKeyDictionary[Copy, int] = WeakKeyDictionary()
         """The sessions with a copy here, and the worker that held each when it was last read; 0 before that."""
         self._taking: dict[str, asyncio.Event] = {}
         """The sessions that are being taken over, by key."""
@@ -260,7 +260,7 @@ class BridgedSessions(Generic[S]):
             if self._held.get(key) is peer:
                 for known in (self._held, self._written, self._versions, self._looked):
                     known.pop(key, None)
-                if isinstance(peer.connection, SharedCopy) and not peer.connection.lives_on:
+                if copy_of(peer.connection) is not None and not peer.connection.lives_on:
                     self._state.start(self._forget(key))
 
         peer.connection.closed.add_done_callback(ended)
@@ -276,18 +276,19 @@ class BridgedSessions(Generic[S]):
 
     def watch(self, connection: Connection) -> None:
         """Take over the session of a connection if its holder ends while the client only listens here."""
-        if isinstance(connection, SharedCopy):
-            self._copies[connection] = 0
+        copy = copy_of(connection)
+        if copy is not None:
+            self._copies[copy] = 0
             self._keep_soon()
 
     def _keep_soon(self) -> None:
         if self._keeping is None:
             self._keeping = self._state.start(self._keep())
 
-    async def _continue_for_listener(self, copy: SharedCopy) -> None:
+    async def _continue_for_listener(self, copy: Copy) -> None:
         """Take over the session of a client that listens here, if its holder has ended."""  # SUB-5, LIFE-16
-        key = key_of(str(copy.session_id))
-        streams = tuple(copy.response_streams)
+        key, session = copy.record.key, copy.session
+        streams = tuple(session.response_streams)
         if key in self._held or not streams:
             return
         holder = self._copies[copy]
@@ -300,9 +301,9 @@ class BridgedSessions(Generic[S]):
             return
         await self._peers.start()
         client = ClientIntroduction.of_session(
-            copy.protocol.session, record.get("params"), sender_at(streams[0]), client_at(streams[0])
+            session.protocol.session, record.get("params"), sender_at(streams[0]), client_at(streams[0])
         )
-        peer = await self._take_over(key, found, copy, client)
+        peer = await self._take_over(key, found, session, client)
         if peer is not None:
             self._state.start(self._reconnect(peer))
 
@@ -316,9 +317,9 @@ class BridgedSessions(Generic[S]):
         """Hold sessions as long as they last, wherever their clients send requests and listen."""
         while True:
             await asyncio.sleep(LOOK)
-            for copy in tuple(self._copies):
+            for listening in tuple(self._copies):
                 try:
-                    await self._continue_for_listener(copy)
+                    await self._continue_for_listener(listening)
                 except McpError as error:
                     logger.warning(
                         "the session of a listening client cannot be continued: %s", one_line(error)
@@ -326,8 +327,9 @@ class BridgedSessions(Generic[S]):
                     break
             for key, peer in tuple(self._held.items()):
                 try:
-                    if isinstance(peer.connection, SharedCopy):
-                        await self._look(key, peer.connection)
+                    copy = copy_of(peer.connection)
+                    if copy is not None:
+                        await self._look(key, copy)
                     written = self._written.get(key)
                     if written is not None and _now() - written > RENEW:
                         await self._write(key, peer)
@@ -335,20 +337,20 @@ class BridgedSessions(Generic[S]):
                     logger.warning("a session cannot be kept: %s", one_line(error))
                     break
 
-    async def _look(self, key: str, copy: SharedCopy) -> None:
+    async def _look(self, key: str, copy: Copy) -> None:
         """End a session that has ended everywhere; one that is used elsewhere does not count as idle here."""
         now = _now()
-        at, seen = self._looked.get(key, (now, copy.seen))
+        session = copy.session
+        at, seen = self._looked.get(key, (now, session.seen))
         if key in self._looked and now - at < copy.record.ttl / LOOKS:
             return
-        if key in self._looked and not copy.in_use and copy.seen == seen:
+        if key in self._looked and not session.in_use and session.seen == seen:
             if not await copy.record.refresh():
-                copy.conclude("the session has ended")
+                session.conclude("the session has ended")
                 return
-            copy.touch()
-            copy.renewed = copy.seen  # what happens elsewhere is renewed there
+            copy.used_elsewhere()
         if key in self._held:
-            self._looked[key] = now, copy.seen
+            self._looked[key] = now, session.seen
 
     async def _serve_forwarded(self, exchange: ForwardedExchange, key: str) -> bool:
         """Serve a request that another worker has passed on; return False if its session is not held here."""
@@ -404,7 +406,8 @@ def _now() -> float:
 
 def _ttl(connection: Connection) -> float:
     """Return the time to live of the record of a session, which ends with the session unless its holder has ended before."""
-    return max(TTL, log_ttl(connection.record.ttl)) if isinstance(connection, SharedCopy) else TTL
+    copy = copy_of(connection)
+    return TTL if copy is None else max(TTL, log_ttl(copy.record.ttl))
 
 
 def _is_about_tasks(incoming: IncomingRequest) -> bool:

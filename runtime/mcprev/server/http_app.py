@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from mcprev.serving.finishing import finishing_tasks
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.sessions import Sessions
+from mcprev.transports.http.server.local_sessions import LocalSessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcprev.sharing.sessions import SharedServer
+    from mcprev.transports.http.server.dispatcher import MakeDirectory
     from mcprev.transports.http.server.options import HttpSettings
     from mcprev.transports.http.server.request import App
     from mcprev.transports.http.server.routes import Route
@@ -25,22 +24,22 @@ def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSe
     Raises `ValueError` for a route whose path is invalid or taken.
     """
     auth = settings.auth
-    make_sessions: Callable[..., Sessions] = Sessions
+    make_directory: MakeDirectory = LocalSessions
     if server.changes is not None and hasattr(server.store, "append"):
-        from mcprev.sharing.sessions import sharing
+        from mcprev.sharing.sessions import SharedSessions
 
-        make_sessions = sharing(server, settings)
+        make_directory = partial(SharedSessions, server)
     stopping = partial(finishing_tasks, server)
     several: list[Mapping[str, App | Route]] = [{**routes}, {**settings.routes}]
     if auth is not None:
         auth.serve_for(server.identity.info, server.store)
         several.append(auth.routes)
     if not any(several):
-        return AsgiApp(server, settings, stopping, None, make_sessions)
+        return AsgiApp(server, settings, stopping, None, make_directory)
     from mcprev.transports.http.server.route_table import RouteTable
 
     taken = {settings.path, *settings.sse_paths}
     table = RouteTable(
         *several, taken=taken, can_authenticate=auth is not None or settings.principal is not None
     )
-    return AsgiApp(server, settings, stopping, table, make_sessions)
+    return AsgiApp(server, settings, stopping, table, make_directory)

@@ -1,4 +1,4 @@
-"""The sessions that the workers of a server share: each worker restores those that others have opened."""
+"""The directory of the sessions that the workers of a server share: each worker restores those that others have opened."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final, Protocol, cast
-
-from typing_extensions import override
 
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
@@ -17,9 +14,10 @@ from mcprev.core.limits import CLOSE
 from mcprev.core.store import Records, Store
 from mcprev.errors import ConnectionLost, Json, StoreError
 from mcprev.protocol.http_request_class import HttpError
+from mcprev.protocol.negotiation.versions import of_era
 from mcprev.protocol.subscriptions import Changed
+from mcprev.revisions import Era
 from mcprev.sharing.changes import Change, SharedChanges
-from mcprev.sharing.copied import SharedCopy
 from mcprev.sharing.legacy_sse import SharedSseSessions
 from mcprev.sharing.quotas import Quotas
 from mcprev.sharing.record import (
@@ -34,13 +32,14 @@ from mcprev.sharing.record import (
     owner_of,
     write_record,
 )
-from mcprev.sharing.session import SharedSession
+from mcprev.sharing.session import Copy, copy_of
 from mcprev.sharing.worker import Worker
 from mcprev.stores.memory import MemoryStore
+from mcprev.transports.http.server.connection import Streams
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
-from mcprev.transports.http.server.sessions import Session, Sessions
+from mcprev.transports.http.server.sessions import MakeSession, MakeStreams, Session, Sessions
 from mcprev.wire.jsonrpc import RequestId
 
 MAX_ID: Final = 200
@@ -69,25 +68,19 @@ class SharedServer(ServerApp[Connection], Protocol):
         ...
 
 
-def sharing(server: SharedServer, settings: HttpSettings) -> Callable[..., Sessions]:
-    """Return how the sessions of a server with a `Store` are made."""
-    return partial(SharedSessions, server, settings)
+class SharedSessions:
+    """The directory of the sessions of all workers, with what this worker has of those that it has loaded."""
 
-
-class SharedSessions(Sessions):
-    """The sessions that this worker has loaded, and its part in those of all workers."""
-
-    shared = True
+    shared: bool = True
 
     def __init__(
-        self,
-        server: SharedServer,
-        settings: HttpSettings,
-        **options: Any,  # noqa: ANN401 - those of `Sessions`
+        self, server: SharedServer, settings: HttpSettings, sessions: Sessions, make: MakeSession
     ) -> None:
-        super().__init__(**options)
         assert server.changes is not None
         self.server = server
+        self._sessions, self._make = sessions, make
+        self.clock: Callable[[], float] = sessions.clock
+        self._idle, self._get_stream = settings.idle, settings.get_stream
         self.changes: SharedChanges = server.changes
         self.store: Store = cast("Store", server.store)
         self.resumable: bool = settings.events is not None
@@ -97,15 +90,13 @@ class SharedSessions(Sessions):
         same: dict[str, Json] = {name: getattr(settings, name) for name in SAME}
         same |= {"revisions": [row.name for row in server.identity.revisions], "events": self.resumable}
         self.worker: Worker = Worker(self.store, self._take, self._lapsed, release, same)
-        limits: Any = {"limit": self._limit, "per_client": self._per_client}
+        limits: Any = {"limit": settings.max_sessions, "per_client": settings.max_sessions_per_client}
         limits_of_all: Any = {"ttl": self._idle, "evict": self._end_idlest, "first": UNCONFIRMED, **limits}
         self.quotas: Quotas = Quotas(self.store, INDEX, **limits_of_all)
         self.sse: SharedSseSessions = SharedSseSessions(
             self.store, self.worker, settings, server, self.start, **limits
         )
-        self._counted: str | None = None
-        """The index of the client whose session was counted last, until the session is made."""
-        self._by_key: dict[str, SharedSession] = {}
+        self._by_key: dict[str, Copy] = {}
         self._restoring: dict[str, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ticking: asyncio.Task[None] | None = None
@@ -130,52 +121,40 @@ class SharedSessions(Sessions):
 
     # -- opening and restoring -----------------------------------------------------------------------------
 
-    @override
-    def find(self, session_id: bytes, principal: str | None) -> Session | None:
-        session = super().find(session_id, principal)
-        if (
-            session is not None
-            and not session.in_use
-            and self._clock() - session.seen > self._idle / RENEWALS
-        ):
-            return None  # the session may be over: `restore` looks at the record
-        return session
+    def is_doubtful(self, session: Session) -> bool:
+        """Return whether a session that is open here may have ended elsewhere, because it was not used here for long."""
+        return not session.in_use and self.clock() - session.seen > self._idle / RENEWALS
 
-    @override
-    def new(self, *args: Any, **options: Any) -> Session:
-        session = SharedSession(*args, **options)
-        session.attach(self)
-        session.counted, self._counted = self._counted, None
-        return session
+    def streams(self, client: str | None) -> MakeStreams:
+        """Return what makes the streams of a session that a client opens, which `admit` has counted."""
+        index = self._client(client)
 
-    def unstored(self, session_id: str) -> SharedRecord:
-        """Return the record of a session that is not in the store yet."""
-        return SharedRecord(self.store, key_of(session_id), {"places": {}, "gets": {}}, 0, self._idle)
+        def streams(session: Session) -> Streams:
+            value: dict[str, Json] = {"places": {}, "gets": {}}
+            record = SharedRecord(self.store, key_of(session.id), value, 0, self._idle)
+            return Copy(session, self, record, counted=index, get_stream=self._get_stream).streams
 
-    @override
+        return streams
+
     async def admit(self, client: str | None, request_id: RequestId) -> HttpError | None:
+        """Make room for one more session of a client at all workers, and count it. Raises `StoreError`."""
         await self.worker.start()
         await self.changes.latest()
-        refused = self.make_room(None, request_id)
-        if refused is None:
-            index = self._client(client)
-            refused = await self.quotas.take(index, request_id)
-            self._counted = index if refused is None else None  # `new` follows at once
-        return refused
+        refused = self._sessions.make_room(None, request_id)
+        return refused or await self.quotas.take(self._client(client), request_id)
 
     def _client(self, client: str | None) -> str:
         return "" if client is None else self.quotas.client_index(client)
 
-    @override
     def opened(self, session: Session, client: str | None) -> asyncio.Task[None]:
-        assert isinstance(session, SharedSession)
+        """Store a session that `initialize` opens; its response has to wait for that."""
         return self.start(self._store(session, client))
 
-    async def _store(self, session: SharedSession, client: str | None) -> None:
-        """Store a session that was opened here."""
+    async def _store(self, session: Session, client: str | None) -> None:
+        copy = _copy(session)
         log, number = await self.changes.latest(), await self.worker.start()
         state, principal = session.protocol.session.record(), owner_of(session.principal, session.id)
-        record = session.record
+        record = copy.record
         index = self._client(client)
         record.value = new_record(state, principal, index, [log.epoch, log.number], number, self._idle)
         version, _ = await asyncio.gather(
@@ -184,11 +163,11 @@ class SharedSessions(Sessions):
         )
         if version is None:
             raise StoreError("another session has the same id")
-        record.version, session.stored = version, True
-        self._load(session)
+        copy.confirm(version)
+        self._load(copy)
 
-    @override
     async def restore(self, session_id: bytes, http_request: HttpRequest) -> Session | HttpError | None:
+        """Return the session with an id as this worker has it now, if `http_request` may use it. Raises `StoreError`."""
         text, principal = session_id.decode("latin-1"), http_request.principal
         if len(text) > MAX_ID:
             return None
@@ -196,12 +175,12 @@ class SharedSessions(Sessions):
         while key in self._restoring:
             await asyncio.wait({self._restoring[key]})
         loaded = self._by_key.get(key)
-        if loaded is not None and loaded.error is None:
+        if loaded is not None and loaded.session.error is None:
             if not await loaded.record.refresh():
-                loaded.conclude("the session was idle for too long")
-            elif loaded.principal == principal:
-                loaded.touch()
-            return super().find(session_id, principal)
+                loaded.session.conclude("the session was idle for too long")
+            elif loaded.session.principal == principal:
+                loaded.session.touch()
+            return self._sessions.find(session_id, principal)
         self._restoring[key] = asyncio.get_running_loop().create_future()
         try:
             return await self._restore(key, text, principal)
@@ -222,19 +201,13 @@ class SharedSessions(Sessions):
             return None
         if value["principal"] != owner_of(principal, session_id) or value["next"] >= MAX_PLACES:
             return None
-        refused = self.make_room(None, cast("Any", None))
+        refused = self._sessions.make_room(None, cast("Any", None))
         if refused is not None:
             return refused
-        session = self._make(principal)
-        assert isinstance(session, SharedSession)
-        if not session.protocol.session.restore(value["session"]):
-            _logger.warning(
-                "a session at %s cannot be restored: this server does not serve it",
-                value["session"]["revision"],
-            )
-            session.ended(None)
+        revision = value["session"]["revision"]
+        if revision not in {row.name for row in of_era(self.server.identity.revisions, Era.HANDSHAKE)}:
+            _logger.warning("a session at %s cannot be restored: this server does not serve it", revision)
             return None
-        session.restored = True
         number, places = await self.worker.start(), list[int]()
 
         def change(value: dict[str, Json]) -> None:
@@ -242,40 +215,37 @@ class SharedSessions(Sessions):
             value["next"] += 1
             value["places"][str(places[0])] = number
 
-        try:
-            opened = await record.change(change)
-        except BaseException:
-            session.ended(None)
-            raise
-        if not opened:
-            session.ended(None)
+        if not await record.change(change):
             return None
+
+        def streams(session: Session) -> Streams:
+            return Copy(session, self, record, place=places[0], get_stream=self._get_stream).streams
+
+        session = self._make(principal, streams, session_id=session_id)
         session.protocol.session.restore(record.value["session"])
-        session.bind(session_id, record, places[0])
-        self._load(session)
+        self._load(_copy(session))
         self.server.keep(session)
         session.process_events()
         return session
 
-    def _load(self, session: SharedSession) -> None:
-        key = session.record.key
-        self._by_key[key] = session
-        self.add(session, None)
+    def _load(self, copy: Copy) -> None:
+        self._by_key[copy.record.key] = copy
+        self._sessions.add(copy.session, None)
         if self._ticking is None:
             self._ticking = asyncio.get_running_loop().create_task(self._tick(), name="sessions")
 
-    def forget(self, session: SharedCopy) -> None:
+    def forget(self, copy: Copy) -> None:
         """Load a session again if it is needed, because this copy of it ends."""
-        self._forget(session)
-        if self._by_key.get(session.record.key) is session:
-            del self._by_key[session.record.key]
+        self._sessions.forget(copy.session)
+        if self._by_key.get(copy.record.key) is copy:
+            del self._by_key[copy.record.key]
 
-    @override
     async def delete(self, session: Session) -> None:
-        assert isinstance(session, SharedSession)
-        if await session.record.remove():
-            await self._removed(session.record)
-        await session.tell_others()
+        """End a session everywhere because the client wants it. Raises `StoreError`."""  # HTTP-24
+        copy = _copy(session)
+        if await copy.record.remove():
+            await self._removed(copy.record)
+        await copy.tell_others()
         session.conclude("the client ended the session")
 
     async def _removed(self, record: SharedRecord) -> None:
@@ -285,12 +255,12 @@ class SharedSessions(Sessions):
             self.store.complete(f"own/{record.key}", ttl=OVER),
         )
 
-    @override
     async def sse_opened(self, connection: LegacySseServerConnection, client: str | None) -> HttpError | None:
+        """Let other workers know of a session of HTTP+SSE, or return the error response. Raises `StoreError`."""
         return await self.sse.opened(connection, client)
 
-    @override
     async def post_sse(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
+        """Pass a message to the worker that has its HTTP+SSE session; return the error response if it is refused."""
         return await self.sse.post(body, http_request)
 
     async def _end_idlest(self, index: str, keys: Sequence[str]) -> bool:
@@ -325,13 +295,13 @@ class SharedSessions(Sessions):
             await self.worker.ask(workers, {"kind": "changed", "key": key, "resumed": False})
             if key in self._by_key:
                 self._by_key[key].record.gone = True
-                self._by_key[key].conclude("the session was idle, and others need the room")
+                self._by_key[key].session.conclude("the session was idle, and others need the room")
         return True
 
     def _idle_times(self, keys: Sequence[str]) -> dict[str, Json]:
         """Return for how many seconds sessions were not used here, of those that are loaded; -1 if one is in use."""
-        found = {key: self._by_key[key] for key in keys if key in self._by_key}
-        return {key: -1 if each.in_use else self._clock() - each.seen for key, each in found.items()}
+        found = {key: self._by_key[key].session for key in keys if key in self._by_key}
+        return {key: -1 if each.in_use else self.clock() - each.seen for key, each in found.items()}
 
     # -- messages of other workers -------------------------------------------------------------------------
 
@@ -344,61 +314,61 @@ class SharedSessions(Sessions):
         key = message.get("key")
         if key in self._restoring:
             await asyncio.wait({self._restoring[key]})
-        session = self._by_key.get(str(key))
-        if session is None:
+        copy = self._by_key.get(str(key))
+        if copy is None:
             return None
         match message["kind"]:
             case "changed":
-                return await session.take_change(resumed=message["resumed"])
+                return await copy.take_change(resumed=message["resumed"])
             case "message":
-                session.take_passed(message)
+                copy.take_passed(message)
             case "hand over":
-                await session.hand_over(message["stream"], message["to"], message["place"])
+                await copy.streams.hand_over(message["stream"], message["to"], message["place"])
             case "read":
-                session.take_report(message["stream"], message["reader"], message["place"])
+                copy.streams.take_report(message["stream"], message["reader"], message["place"])
             case _:
                 _logger.warning("a message of another worker has an unknown kind: %r", message["kind"])
         return None
 
     def _tell_changes(self, own: dict[Change, int]) -> None:
-        for session in tuple(self._by_key.values()):
-            session.tell_changes(own)
+        for copy in tuple(self._by_key.values()):
+            copy.streams.own.tell_changes(own)
 
     def _tell_unstored(self, changes: dict[Change, int]) -> None:
-        for session in tuple(self._by_key.values()):
-            session.tell_unstored(changes)
+        for copy in tuple(self._by_key.values()):
+            copy.streams.own.tell_unstored(changes)
 
     # -- time ----------------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            now = self._clock()
-            for session in tuple(self._by_key.values()):
-                used = max(session.seen, now if session.in_use else 0.0)
-                if used > session.renewed and now - session.renewed >= self._idle / RENEWALS / 2:
-                    session.renew_soon()
-                if session.has_no_reader:
-                    self.start(session.check_reader())
-            self.expire()
+            now = self.clock()
+            for copy in tuple(self._by_key.values()):
+                used = max(copy.session.seen, now if copy.session.in_use else 0.0)
+                if used > copy.renewed and now - copy.renewed >= self._idle / RENEWALS / 2:
+                    copy.renew_soon()
+                if copy.streams.own.has_no_reader:
+                    self.start(copy.streams.own.check_reader())
+            self._sessions.expire()
 
     def _lapsed(self, lost: bool) -> None:  # noqa: FBT001 - a callback
         """Forget all sessions: they are `lost` with the store, or other workers have taken this one for dead."""
-        for session in tuple(self._by_key.values()):
-            session.drop()
+        for copy in tuple(self._by_key.values()):
+            copy.drop()
             if lost:
-                self.forget(session)
-                self.start(self._let_finish(session))
+                self.forget(copy)
+                self.start(self._let_finish(copy.session))
             else:
-                self.end(session, "the worker has lost its lease")
+                self._sessions.end(copy.session, "the worker has lost its lease")
 
-    async def _let_finish(self, session: SharedSession) -> None:
+    async def _let_finish(self, session: Session) -> None:
         """Let the requests of a session that has ended finish."""
         await session.finish_requests(LAST)
         session.ended(ConnectionLost("the store has lost the session", in_flight=True, retry_safe=False))
 
-    @override
     async def aclose(self) -> None:
+        """Tell other workers that this one ends, after its sessions have ended."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -417,3 +387,9 @@ class SharedSessions(Sessions):
             await asyncio.wait(set(self._tasks), timeout=CLOSE)
         with suppress(StoreError):
             await self.worker.aclose()
+
+
+def _copy(session: Session) -> Copy:
+    copy = copy_of(session)
+    assert copy is not None
+    return copy

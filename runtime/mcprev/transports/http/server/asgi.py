@@ -26,8 +26,9 @@ from mcprev.protocol.http_request_class import Endpoint, HttpError, classify, no
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.authentication import token_refusal
 from mcprev.transports.http.server.body_budget import BodyShare, ClientGone, too_much
-from mcprev.transports.http.server.dispatcher import HttpDispatcher, unavailable
+from mcprev.transports.http.server.dispatcher import HttpDispatcher, MakeDirectory, unavailable
 from mcprev.transports.http.server.http_app import HttpApp
+from mcprev.transports.http.server.local_sessions import LocalSessions
 from mcprev.transports.http.server.options import IDENTIFY, HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import (
     NOT_CODED,
@@ -39,7 +40,6 @@ from mcprev.transports.http.server.request import (
     is_coded,
 )
 from mcprev.transports.http.server.routes import NoRoutes, RouteInfo
-from mcprev.transports.http.server.sessions import Sessions
 from mcprev.transports.http.server.stop_signal import on_stop
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
@@ -59,14 +59,14 @@ class AsgiApp(HttpApp):
         settings: HttpSettings,
         stopping: Callable[[float, Callable[[], bool]], AbstractAsyncContextManager[None]],
         routes: NoRoutes | None = None,
-        make_sessions: Callable[..., Sessions] = Sessions,
+        make_directory: MakeDirectory = LocalSessions,
     ) -> None:
         """`stopping` returns the context of a stop: tasks go on in it, and after it for what is left of these seconds or
         until the function returns True.
         """
         super().__init__(settings)
         self._around_stop = stopping
-        self._make_sessions = make_sessions
+        self._make_directory = make_directory
         self.server = server
         self._origin_policy = OriginPolicy(settings.origins, settings.hosts)
         self._auth = settings.auth
@@ -201,7 +201,7 @@ class AsgiApp(HttpApp):
         """The sessions and streams of the running event loop; new ones if the loop changed or the server ended them."""
         found = self._dispatcher
         if found is None or found.loop is not asyncio.get_running_loop() or found.shared.error is not None:
-            found = self._dispatcher = HttpDispatcher(self.server, self.settings, self._make_sessions)
+            found = self._dispatcher = HttpDispatcher(self.server, self.settings, self._make_directory)
             found.leaving = self._draining
         return found
 
@@ -325,8 +325,9 @@ class AsgiApp(HttpApp):
         session_id = headers.get(SESSION_ID_KEY)
         if session_id is not None:
             session = dispatcher.sessions.find(session_id, principal)
-            if session is None and dispatcher.sessions.shared:
-                restored = await dispatcher.sessions.restore(session_id, http_request)
+            directory = dispatcher.directory
+            if directory.shared and (session is None or directory.is_doubtful(session)):
+                restored = await directory.restore(session_id, http_request)
                 if isinstance(restored, HttpError):
                     return restored
                 session = restored
@@ -337,8 +338,8 @@ class AsgiApp(HttpApp):
         if isinstance(request_class, HttpError):
             if session is not None and isinstance(message, Malformed):
                 session.receive_unanswered(message)  # fails the call that a malformed response belongs to
-                if session.unsettled:
-                    await session.settle()
+                if session.copies.unsettled:
+                    await session.copies.settle()
             return request_class
         return await dispatcher.serve(request_class, session, http_request)
 
@@ -350,7 +351,7 @@ class AsgiApp(HttpApp):
         if http_request.place == self.settings.sse_paths[0]:
             return await dispatcher.open_sse(http_request)
         found = dispatcher.sse.find(http_request)
-        if isinstance(found, HttpError) and (found.status != 404 or not dispatcher.sessions.shared):
+        if isinstance(found, HttpError) and (found.status != 404 or not dispatcher.directory.shared):
             return found
         body = await self._read(http_request)
         if isinstance(body, HttpError):

@@ -12,7 +12,7 @@ import contextlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import ClassVar, Final, cast
 
 from typing_extensions import override
@@ -24,8 +24,11 @@ from mcprev.core.shares import free_of, share_of
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.protocol.connection_state import (
     Channel,
+    Diagnostic,
     IncomingRequest,
     RequestCancelled,
+    SessionChanged,
+    Unplaced,
 )
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.handshake import HandshakeServer
@@ -34,6 +37,8 @@ from mcprev.protocol.stateless import StatelessServer
 from mcprev.transports.http.server.access import AccessRefused
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
+
+_logger: Final = logging.getLogger("mcprev.transport.http")
 
 COUNTED: Final = 256
 """The requests of each client are counted anew after so many parts of the bound: it takes time."""
@@ -44,6 +49,88 @@ def set_origin(message: Request | Notification, origin: object) -> None:
     object.__setattr__(message, "origin", origin)  # messages are frozen for type checkers only
 
 
+class Copies:
+    """The copies of a session in other processes; here there are none."""
+
+    shared: bool = False
+    """Whether there may be any."""
+    unsettled: Collection[asyncio.Task[None]] = ()
+    """What they have to know before a message is answered."""
+
+    def noted(self, event: SessionChanged | Unplaced | Diagnostic, /) -> bool:
+        """Take an event of the engine that concerns them; return False for any other."""
+        del event
+        return False
+
+    async def settle(self, response_stream: ResponseStream | None = None, /) -> None:
+        """Wait until they know what is unsettled. Raises `StoreError` if they cannot."""
+        del response_stream
+
+    def ended(self) -> None:
+        """Handle the end of the session here; may be called again."""
+
+
+class Streams:
+    """The streams of a connection that last longer than a response; here there are none."""
+
+    copies: Copies = Copies()
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a client can resume a stream."""  # HTTP-15
+        return False
+
+    def opened(self, response_stream: ResponseStream, /) -> bytes:
+        """Return the first bytes of the response to a request that becomes a stream."""
+        del response_stream
+        return b""
+
+    def send(self, message: bytes, /, *, related: bool = False) -> None:
+        """Send or drop a message that no stream of a request can carry; `related` messages belong to a request."""
+        del related
+        _logger.debug("no stream carries a message of %d bytes; it is dropped", len(message))
+
+    def reader(self) -> ResponseStream | None:
+        """Return the response that carries messages outside of requests, if any."""
+        return None
+
+    def can_reach(self) -> bool:
+        """Return whether the client can receive messages outside of requests now."""
+        return False
+
+    def has_get(self) -> bool:
+        """Return whether the client has a GET stream, or may resume one."""
+        return False
+
+    async def drain(self, channel: Channel, /) -> None:
+        """Wait while what carries a channel is read too slowly."""
+        response_stream = carrier(channel) or self.reader()
+        if response_stream is not None:
+            await response_stream.drain()
+
+    async def flush(self, response_stream: ResponseStream, /) -> None:
+        """Wait until the stream of a request can be resumed, because its connection is to be closed."""
+        del response_stream
+
+    async def listen(self, respond: Callable[[], ResponseStream], /) -> ResponseStream | None:
+        """Open a GET stream on the response that `respond` begins; return None if there are too many."""  # HTTP-10
+        del respond
+        return None
+
+    async def resume(
+        self, respond: Callable[[], ResponseStream], last_event_id: str, /
+    ) -> ResponseStream | None:
+        """Resume a stream after an event, on the response that `respond` begins; return None if a required event is lost.
+
+        Required are the responses and server requests of a request's stream, and all events of any other stream.
+        """  # HTTP-15, AMB-11
+        del respond, last_event_id
+        return None
+
+    def ended(self) -> None:
+        """Close the streams at the end of the connection; may be called again."""
+
+
 class AsgiConnection(Connection):
     """The part shared by sessions and the stateless connection."""
 
@@ -52,8 +139,8 @@ class AsgiConnection(Connection):
     """Whether it serves the stateless requests of all clients."""
     immediate = True
     network = HTTP
-    unsettled: Collection[asyncio.Task[None]] = ()
-    """What other copies of the session have to know before a message is answered."""
+    streams: Streams = Streams()
+    copies: Copies = Streams.copies
     _sendable = True
 
     def __init__(
@@ -90,8 +177,8 @@ class AsgiConnection(Connection):
         if incoming is None or self._connection_state.events:
             self.process_events()
         if incoming is None:
-            if self.unsettled:
-                await self.settle(response_stream)
+            if self.copies.unsettled:
+                await self.copies.settle(response_stream)
             await response_stream.finish()
             return
         response_stream.request = incoming
@@ -142,8 +229,8 @@ class AsgiConnection(Connection):
                 self.receive(message)
             else:
                 self.receive_unanswered(message, response_stream)
-        if self.unsettled:
-            await self.settle(response_stream)
+        if self.copies.unsettled:
+            await self.copies.settle(response_stream)
         await response_stream.finish()
 
     def receive(self, message: Message) -> None:
@@ -162,10 +249,6 @@ class AsgiConnection(Connection):
                 self._connection_state.fail_malformed(member)
                 self.process_events()
 
-    async def settle(self, response_stream: ResponseStream | None = None) -> None:
-        """Wait until the other copies of the session know what is unsettled. Raises `StoreError` if they cannot."""
-        del response_stream
-
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
@@ -174,7 +257,7 @@ class AsgiConnection(Connection):
             if isinstance(channel, IncomingRequest):
                 response_stream = channel.origin
                 if not isinstance(response_stream, ResponseStream):
-                    self._send_without_stream(message)
+                    self.streams.send(message)
                 elif message is channel.response:
                     # A result always has the same status.
                     status = 200 if channel.code is None else self._status(channel.code)
@@ -182,53 +265,26 @@ class AsgiConnection(Connection):
                         status = _own_status(channel, response_stream, status)
                     response_stream.answer(message, status)
                 elif not response_stream.send(message):
-                    self._send_without_stream(message, related=True)
+                    self.streams.send(message, related=True)
             elif isinstance(channel, Request) and isinstance(channel.origin, ResponseStream):
                 # The fast parser refuses lone surrogates, as in an id.
                 error = json.loads(message).get("error")
                 status = 200 if error is None else self._status(error["code"], pre_dispatch=True)
                 channel.origin.answer(message, status)
             else:
-                self._send_without_stream(message)
+                self.streams.send(message)
 
     def _status(self, code: int, *, pre_dispatch: bool = False) -> int:
         """Return the HTTP status of an error response; see `status_of`."""
         del code, pre_dispatch
         return 200
 
-    def _send_without_stream(self, message: bytes, *, related: bool = False) -> None:
-        """Send or drop a message that no stream of a request can carry; `related` messages belong to a request."""
-        del related
-        self.logger.debug("no stream carries a message of %d bytes; it is dropped", len(message))
-
     @override
     async def drain(self, channel: Channel = None) -> None:
         await super().drain(channel)
-        response_stream = carrier(channel) or self._own_reader()
-        if response_stream is not None:
-            await response_stream.drain()
-
-    def _own_reader(self) -> ResponseStream | None:
-        """Return the response that carries messages outside of requests, if any."""
-        return None
-
-    @override
-    async def hang_up(self, incoming: IncomingRequest, retry: float | None) -> bool:
-        response_stream = incoming.origin
-        if not isinstance(response_stream, ResponseStream) or not incoming.open or not self._can_return():
-            return False
-        return await response_stream.hang_up(None if retry is None else round(retry * 1000))
-
-    def _can_return(self) -> bool:
-        """Return whether the client can resume a stream after its connection was closed."""
-        return False
+        await self.streams.drain(channel)
 
     # -- the end of requests -------------------------------------------------------------------------------
-
-    def opened(self, response_stream: ResponseStream) -> bytes:
-        """Return the first bytes of a response that becomes a stream."""
-        del response_stream
-        return b""
 
     def response_ended(self, response_stream: ResponseStream) -> None:
         """Handle the disconnection of the client of a response."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
@@ -38,10 +38,11 @@ from mcprev.transports.http.server.authentication import token_refusal
 from mcprev.transports.http.server.body_budget import opening_refusal
 from mcprev.transports.http.server.connection import StatelessConnection, set_origin
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection, SseEndpoints
+from mcprev.transports.http.server.local_sessions import LocalSessions, LocalStreams
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
-from mcprev.transports.http.server.sessions import Session, Sessions
+from mcprev.transports.http.server.sessions import Directory, MakeSession, MakeStreams, Session, Sessions
 from mcprev.wire.headers import NAME_KEY, TASK_NAMES
 from mcprev.wire.jsonrpc import Batch, Message, Request, parse
 from mcprev.wire.media import STREAM, Accept, accepted
@@ -51,6 +52,8 @@ RETRY: Final = 100
 SPREAD: Final = 7
 """Milliseconds by which the next client does so later, so that not all come at once."""
 MAX_RETRY: Final = 2000
+MakeDirectory: TypeAlias = Callable[[HttpSettings, Sessions, MakeSession], Directory]
+"""Makes the directory of sessions that are open here; the last argument makes one more."""
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
@@ -61,9 +64,9 @@ class HttpDispatcher:
         self,
         server: ServerApp[Connection],
         settings: HttpSettings,
-        make_sessions: Callable[..., Sessions] = Sessions,
+        make_directory: MakeDirectory = LocalSessions,
     ) -> None:
-        """`make_sessions` is called like `Sessions`; it may return some that other processes share."""
+        """`make_directory` says where sessions are known: it may be one that other processes share."""
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._server = server
         self._settings = settings
@@ -74,13 +77,13 @@ class HttpDispatcher:
         """Whether new calls are refused, while those in progress may finish."""
         self.leaving: bool = False
         """Whether new streams and sessions are refused, because the server is about to stop."""
-        self.sessions: Sessions = make_sessions(
+        self.sessions: Sessions = Sessions(
             idle=settings.idle,
             limit=settings.max_sessions,
             per_client=settings.max_sessions_per_client,
             clock=self._clock,
-            make=self.session,
         )
+        self.directory: Directory = make_directory(settings, self.sessions, self.session)
         self.shared: StatelessConnection = StatelessConnection(
             ServerProtocol(server.identity),
             server.request_handler,
@@ -89,8 +92,8 @@ class HttpDispatcher:
         )
         self._listens = Shares(MAX_STREAMS, free=free_of(MAX_STREAMS))
         server.keep(self.shared)
-        if self.sessions.shared:
-            self.shared.closed.add_done_callback(lambda _: self.loop.create_task(self.sessions.aclose()))
+        if self.directory.shared:
+            self.shared.closed.add_done_callback(lambda _: self.loop.create_task(self.directory.aclose()))
         messages = settings.sse_paths[1] if settings.sse_paths else ""
         self.sse: SseEndpoints = SseEndpoints(
             server,
@@ -109,14 +112,14 @@ class HttpDispatcher:
     @property
     def is_replaceable(self) -> bool:
         """Whether every client can as well be served by another process."""
-        return self.sessions.shared or not (len(self.sessions) or len(self.sse))
+        return self.directory.shared or not (len(self.sessions) or len(self.sse))
 
     def leave(self) -> None:
         """End listen streams, and streams that clients can resume elsewhere; refuse new ones, but serve calls."""  # SUB-4
         self.leaving = True
         self.shared.protocol.end()
         self.shared.process_events()
-        if self.sessions.shared:
+        if self.directory.shared:
             for number, session in enumerate(self.sessions.all()):
                 session.hang_up_streams(RETRY + number * SPREAD % MAX_RETRY)
 
@@ -131,7 +134,7 @@ class HttpDispatcher:
             *(connection.aclose(linger=linger) for connection in self.sse.all()),
         )
         await self.shared.aclose(linger=0)
-        await self.sessions.aclose()
+        await self.directory.aclose()
         if self._expiry is not None:
             self._expiry.cancel()
 
@@ -163,7 +166,7 @@ class HttpDispatcher:
             case OpenStream(_, last_event_id) if session is not None:
                 return await self._stream(session, last_event_id, http_request)
             case DeleteSession() if session is not None:
-                await self.sessions.delete(session)
+                await self.directory.delete(session)
                 await http_request.accept(204)
             case _:
                 raise AssertionError(request_class)
@@ -173,7 +176,7 @@ class HttpDispatcher:
         """Return whether a request opens what would end with this process."""
         if isinstance(request_class, StatelessRequest):
             return request_class.message.method == LISTEN
-        opens = isinstance(request_class, InitializeRequest) and not self.sessions.shared
+        opens = isinstance(request_class, InitializeRequest) and not self.directory.shared
         return opens or isinstance(request_class, OpenStream)
 
     async def _stateless(self, request_class: StatelessRequest, http_request: HttpRequest) -> None:
@@ -206,17 +209,23 @@ class HttpDispatcher:
 
     # -- sessions ------------------------------------------------------------------------------------------
 
-    def session(self, principal: str | None, *, lasting: bool = True) -> Session:
-        """Return a new session of a principal, which no client knows yet."""
-        settings = self._settings
-        get_stream = lasting and settings.get_stream
-        return (self.sessions.new if lasting else Session)(
-            ServerProtocol(self._server.identity if get_stream else self._silent),
+    def session(
+        self,
+        principal: str | None,
+        streams: MakeStreams,
+        /,
+        *,
+        session_id: str | None = None,
+        lasting: bool = True,
+    ) -> Session:
+        """Return a session of a principal, which no client knows yet, or with the id of one that another process has opened."""
+        return Session(
+            ServerProtocol(self._server.identity if lasting and self._settings.get_stream else self._silent),
             self._server.request_handler,
             _logger,
             principal=principal,
-            events=settings.events if get_stream else None,  # a GET is the way back
-            get_stream=get_stream,
+            session_id=session_id,
+            streams=streams,
             clock=self._clock,
             max_handlers=self._server.max_handlers,
         )
@@ -226,16 +235,16 @@ class HttpDispatcher:
         client = http_request.client
         refused = opening_refusal(http_request.share, message.id)
         if refused is None:
-            refused = await self.sessions.admit(client, message.id)
+            refused = await self.directory.admit(client, message.id)
         if refused is not None:
             return refused
-        session = self.session(http_request.principal)
+        session = self.session(http_request.principal, self.directory.streams(client))
         response_stream = self._respond(http_request, session, accepted(http_request.headers.get(b"accept")))
         set_origin(message, response_stream)
 
         def opened() -> None:
             self._server.keep(session)
-            response_stream.hold = self.sessions.opened(session, client)
+            response_stream.hold = self.directory.opened(session, client)
             if self._expiry is None:
                 self._expiry = self.loop.call_later(self._settings.idle, self._expire)
             response_stream.fields = ((b"mcp-session-id", session.id.encode()),)
@@ -257,8 +266,8 @@ class HttpDispatcher:
         if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
             session.touch()
             session.receive_unanswered(message, http_request)
-            if session.unsettled:
-                await session.settle()
+            if session.copies.unsettled:
+                await session.copies.settle()
             await http_request.accept()
             return
         response_stream = self._respond(http_request, session, accept)
@@ -273,7 +282,7 @@ class HttpDispatcher:
 
     async def _without_session(self, request_class: SessionlessRequest, http_request: HttpRequest) -> None:
         """Serve a request in a session of its own, without `initialize`."""  # AMB-15
-        session = self.session(http_request.principal, lasting=False)
+        session = self.session(http_request.principal, LocalStreams, lasting=False)
         session.lasting = False
         if request_class.revision is not None:
             session.protocol.session.assume(request_class.revision)
@@ -292,10 +301,10 @@ class HttpDispatcher:
         respond = partial(self._respond, http_request, session, STREAM)
         if last_event_id is None:
             status, why = 429, "too many streams of this session are open"
-            response_stream = await session.listen(respond)
+            response_stream = await session.streams.listen(respond)
         else:
             status, why = 400, "nothing can be resumed from this Last-Event-ID"
-            response_stream = await session.resume(respond, last_event_id)
+            response_stream = await session.streams.resume(respond, last_event_id)
         if response_stream is None:
             return HttpError(
                 status,
@@ -321,7 +330,7 @@ class HttpDispatcher:
         if reject is None:
             connection = self.sse.connect(http_request.principal, client)
             try:
-                reject = await self.sessions.sse_opened(connection, client)
+                reject = await self.directory.sse_opened(connection, client)
             except StoreError:
                 connection.ended(None)
                 raise
@@ -341,7 +350,7 @@ class HttpDispatcher:
         access, auth = http_request.access, self._settings.auth
         reject = None
         if connection is None:
-            reject = await self.sessions.post_sse(body, http_request)
+            reject = await self.directory.post_sse(body, http_request)
         else:
             if access is not None and auth is not None:
                 message = parse(body, batch=True, max_values=self._settings.max_values)

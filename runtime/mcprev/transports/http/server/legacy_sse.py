@@ -24,7 +24,7 @@ from mcprev.protocol.http_request_class import RETRY_LATER, HttpError, stopped
 from mcprev.transports.http.security import new_session_id
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.body_budget import opening_refusal
-from mcprev.transports.http.server.connection import set_origin
+from mcprev.transports.http.server.connection import Streams, set_origin
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.headers import Headers
@@ -44,6 +44,7 @@ class LegacySseServerConnection(Connection):
 
     protocol: ServerProtocol
     network = HTTP
+    streams: Streams = Streams()
 
     def __init__(
         self,
@@ -107,11 +108,6 @@ class LegacySseServerConnection(Connection):
         await super().drain(channel)
         if self._exchange is not None:
             await self._exchange.drain()
-
-    def opened(self, response_stream: ResponseStream) -> bytes:
-        """Return nothing: `begin` sends the first event."""
-        del response_stream
-        return b""
 
     def response_ended(self, response_stream: ResponseStream) -> None:
         """End the session with its stream."""  # SSE-6

@@ -42,11 +42,20 @@ LOOK: Final = 1.0
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
-class StreamOwner(Protocol):
-    """The connection that sends messages on a response."""
+class StreamOpener(Protocol):
+    """What knows of the streams of a connection."""
 
     def opened(self, response_stream: ResponseStream, /) -> bytes:
         """Called when a response becomes a stream; returns the first bytes of it."""
+        ...
+
+
+class StreamOwner(Protocol):
+    """The connection that sends messages on a response."""
+
+    @property
+    def streams(self) -> StreamOpener:
+        """Its streams."""
         ...
 
     def response_ended(self, response_stream: ResponseStream, /) -> None:
@@ -189,7 +198,7 @@ class ResponseStream:
         """Turn the response into an event stream; it begins with the batch's responses so far."""  # BATCH-7
         if not self.started:
             self.started = True
-            self.write(self.owner.opened(self))
+            self.write(self.owner.streams.opened(self))
             for message in self.answers:
                 self._send(message)
 

@@ -1,19 +1,16 @@
-"""The sessions of an HTTP server and their streams (HTTP-9 to 19, HTTP-22, HTTP-24, HTTP-27, HTTP-28, HTTP-32; SEC-4).
+"""The sessions of an HTTP server (HTTP-9, HTTP-19, HTTP-22, HTTP-24, HTTP-27, HTTP-28, HTTP-32; SEC-4).
 
-A session is a connection with its own engine. Each response that becomes a stream, and each GET, is a `SessionStream`
-with a number. Its events are numbered and stored, so that a client that lost its connection, or was told to reconnect,
-can resume it (HTTP-14 to 17). Messages outside of requests go to the latest GET stream with a reader, or wait for one.
-A lost connection cancels nothing (HTTP-9).
+A session is a connection with its own engine, and with streams that are made for it: they are kept in this process
+(`local_sessions.py`), or in a store that others read (`mcprev.sharing`). A lost connection cancels nothing (HTTP-9).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Protocol, TypeAlias
 
 from typing_extensions import override
 
@@ -21,31 +18,23 @@ from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, LocalProtocolError, McpError
-from mcprev.protocol.connection_state import IncomingRequest, SessionOpened
+from mcprev.protocol.connection_state import (
+    Diagnostic,
+    IncomingRequest,
+    SessionChanged,
+    SessionOpened,
+    Unplaced,
+)
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
 from mcprev.revisions import Revision
 from mcprev.transports.http.security import new_session_id
-from mcprev.transports.http.server.connection import AsgiConnection
-from mcprev.transports.http.server.event_store import EventStore
+from mcprev.transports.http.server.connection import AsgiConnection, Copies, Streams
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
-from mcprev.transports.http.server.session_stream import SessionStream
 from mcprev.wire.jsonrpc import RequestId
-from mcprev.wire.sse import Event, encode_event, encode_message
-
-MAX_GETS: Final = 16
-"""The maximum number of open GET streams of a session."""
-MAX_PENDING: Final = 256
-"""The maximum number of messages that wait for a GET stream."""
-MAX_STREAMS: Final = 256
-"""The maximum number of ended streams that can still be resumed."""
-LOOKS: Final = 16
-"""The maximum number of reads from a store during a resume; notifications that are sent later are skipped."""
-_REQUEST: Final = b'{"jsonrpc":"2.0","id":'
-EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
-"""The id of an event: the numbers of its stream and of the event."""
+from mcprev.wire.sse import Event, encode_event
 
 
 class Session(AsgiConnection):
@@ -61,32 +50,31 @@ class Session(AsgiConnection):
         logger: logging.Logger,
         *,
         principal: str | None = None,
-        events: EventStore | None = None,
-        get_stream: bool = True,
+        session_id: str | None = None,
+        streams: MakeStreams,
         clock: Callable[[], float],
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
+        """`session_id` is that of a session which another process has opened."""
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
-        self.id: str = new_session_id()
+        self.id: str = session_id or new_session_id()
         self.session_id: str | None = self.id
         self.principal = principal
         """The principal that opened the session."""  # HTTP-28
         self.response_streams: set[ResponseStream] = set()
         """The open HTTP requests: calls in progress and GET streams."""
-        self._events = events
-        self._get_stream = get_stream
         self._clock = clock
         self.seen: float = clock()
         """The time of the client's last activity."""
-        self._numbers = 0
-        self._streams: dict[int, SessionStream] = {}
-        self._finished: deque[int] = deque()
-        self._gets: list[SessionStream] = []
-        self._pending: deque[bytes] = deque(maxlen=MAX_PENDING)
         self.on_open: Callable[[], None] | None = None
         """Called when `initialize` has succeeded, before its response is sent."""
         self.places: tuple[OrderedDict[str, Session], ...] = ()
         """The collections that contain this session, each ordered by last use; empty after the end."""
+        self.streams: Streams = streams(self)
+        self.copies: Copies = self.streams.copies
+        self.restored: bool = session_id is not None
+        self.shared: bool = self.copies.shared
+        self.lives_on: bool = self.shared
 
     @property
     def in_use(self) -> bool:
@@ -101,11 +89,6 @@ class Session(AsgiConnection):
             self.on_open()
             self.on_open = None
 
-    @property
-    def resumable(self) -> bool:
-        """Whether a client can resume a stream."""  # HTTP-15
-        return self._events is not None and self.protocol.session.agreed and self.revision.sse_resume
-
     def touch(self) -> None:
         """Record activity of the client."""
         self.seen = self._clock()
@@ -117,52 +100,13 @@ class Session(AsgiConnection):
         self.response_streams.discard(response_stream)
         self.touch()
 
-    # -- streams of requests -------------------------------------------------------------------------------
-
-    @override
-    def opened(self, response_stream: ResponseStream) -> bytes:
-        if response_stream.replay is not None or not self.resumable:
-            return b""
-        stream = self._new_stream()
-        stream.reader, response_stream.replay = response_stream, stream
-        return b"id: %d-0\ndata: \n\n" % stream.number if self.revision.sse_priming else b""
-
-    def _new_stream(self, *, whole: bool = False) -> SessionStream:
-        self._numbers += 1
-        stream = self._streams[self._numbers] = SessionStream(self, self._numbers, whole=whole)
-        return stream
-
-    def belongs_to(self, client: str | None) -> None:
-        """Let the stored events of the session count for the share of a client, if it is known and the store has shares."""
-        belongs = getattr(self._events, "belongs", None)
-        if client is not None and belongs is not None:
-            belongs(self.id, client)
-
-    def keep(self, stream: int, number: int, message: bytes, *, droppable: bool) -> None:
-        """Store an event; if a required one cannot be stored, no client can resume past it."""
-        if self._events is not None:
-            try:
-                self._events.append(self.id, stream, number, message, droppable=droppable)
-            except Exception:
-                self.logger.exception("an event could not be stored")
-
-    def over(self, stream: SessionStream) -> None:
-        """Record the end of a stream; it can be resumed for some time."""
-        self._finished.append(stream.number)
-        if len(self._finished) > MAX_STREAMS:
-            self._streams.pop(self._finished.popleft(), None)
-
-    @override
-    def _can_return(self) -> bool:
-        return self.resumable and self.revision.sse_priming
-
     @override
     def refuses(self, incoming: IncomingRequest) -> McpError | None:
         """Return why the server cannot send a request to the client on behalf of `incoming`, if so."""  # HTTP-32
         response_stream = incoming.origin
         if (
             not isinstance(response_stream, ResponseStream)
-            or self._has_get()
+            or self.streams.has_get()
             or response_stream.replay is not None
         ):
             return None
@@ -176,99 +120,33 @@ class Session(AsgiConnection):
             )
         return None
 
-    def _has_get(self) -> bool:
-        """Return whether the client has a GET stream, or may resume one."""
-        return bool(self._gets)
-
     @override
     def can_reach(self) -> bool:
-        return self._own_reader() is not None
+        return self.streams.can_reach()
 
     @override
-    def _own_reader(self) -> ResponseStream | None:
-        return next((stream.reader for stream in reversed(self._gets) if stream.reader is not None), None)
-
-    # -- GET streams ---------------------------------------------------------------------------------------
-
-    @override
-    def _send_without_stream(self, message: bytes, *, related: bool = False) -> None:
-        if (response_stream := self._own_reader()) is not None and response_stream.replay is not None:
-            response_stream.replay.push(message)
-        elif not self._get_stream or (related and not message.startswith(_REQUEST)):
-            # A message that precedes a response has no use after it.
-            super()._send_without_stream(message, related=related)
-        elif message not in self._pending:
-            # A repeated `list_changed` carries no more information than one.
-            self._pending.append(message)
-
-    async def listen(self, respond: Callable[[], ResponseStream]) -> ResponseStream | None:
-        """Open a GET stream on the response that `respond` begins; return None if there are too many."""  # HTTP-10
-        unread = [stream for stream in self._gets if stream.reader is None]
-        if len(self._gets) - len(unread) >= MAX_GETS:
-            return None
-        # Streams without a reader go: all that cannot be resumed, or the oldest if there are too many.
-        for stream in unread[: len(self._gets) // MAX_GETS if self.resumable else None]:
-            self._gets.remove(stream)
-            stream.close()
-        stream, response_stream = self._new_stream(whole=True), respond()
-        stream.read_by(response_stream)
-        self._gets.append(stream)
-        first = self.resumable and self.revision.sse_priming
-        response_stream.started = True
-        response_stream.write(encode_event(Event(id=stream.event_id(0))) if first else b"")
-        self._send_pending(stream)
-        return response_stream
-
-    def _send_pending(self, stream: SessionStream) -> None:
-        while self._pending:
-            stream.push(self._pending.popleft())
-
-    async def resume(
-        self, respond: Callable[[], ResponseStream], last_event_id: str
-    ) -> ResponseStream | None:
-        """Resume a stream after an event, on the response that `respond` begins; return None if a required event is lost.
-
-        Required are the responses and server requests of a request's stream, and all events of any other stream.
-        """  # HTTP-15, AMB-11
-        found = EVENT_ID.fullmatch(last_event_id)
-        stream = self._streams.get(int(found[1])) if found else None
-        if found is None or stream is None or self._events is None or not self.resumable:
-            return None
-        place = int(found[2])
-        if place > stream.last:
-            return None
-        missed: dict[int, bytes] = {}
-        looked = place
-        for _ in range(LOOKS):
-            # More events may be sent while the store reads.
-            last = stream.last
-            try:
-                missed.update(await self._events.after(self.id, stream.number, looked, last))
-            except Exception:
-                self.logger.exception("the stored events of a stream could not be read")
-                return None
-            looked = last
-            if looked == stream.last:
-                break
-        if stream.lacks(place, missed):
-            return None
-        response_stream = respond()
-        stream.read_by(response_stream)
-        response_stream.started = True
-        response_stream.write(
-            b"".join([encode_message(data, stream.event_id(at)) for at, data in missed.items()])
-        )
-        if stream.done:
-            response_stream.end()
-        elif stream in self._gets:
-            self._send_pending(stream)
-        return response_stream
+    def _on_noted(self, event: SessionChanged | Unplaced | Diagnostic) -> None:
+        if not self.copies.noted(event):
+            super()._on_noted(event)
 
     # -- the end -------------------------------------------------------------------------------------------
 
+    @property
+    def can_return(self) -> bool:
+        """Whether the client can resume a stream after its connection was closed."""
+        return self.streams.resumable and self.revision.sse_priming
+
+    @override
+    async def hang_up(self, incoming: IncomingRequest, retry: float | None) -> bool:
+        response_stream = incoming.origin
+        if not isinstance(response_stream, ResponseStream) or not self.can_return:
+            return False
+        await self.streams.flush(response_stream)
+        return incoming.open and await response_stream.hang_up(None if retry is None else round(retry * 1000))
+
     def hang_up_streams(self, retry: int) -> None:
         """Close the connections of streams that the client can resume elsewhere, after `retry` milliseconds."""  # HTTP-17
-        if self._can_return():
+        if self.can_return:
             for response_stream in tuple(self.response_streams):
                 if response_stream.started and response_stream.replay is not None:
                     response_stream.write(encode_event(Event(retry=retry)))
@@ -282,25 +160,31 @@ class Session(AsgiConnection):
     @override
     def ended(self, error: ConnectionLost | None) -> None:
         super().ended(error)
-        for stream in self._gets:
-            stream.close()
-        self._gets.clear()
-        self._pending.clear()
-        if self._events is not None:
-            try:
-                self._events.discard(self.id)
-            except Exception:
-                self.logger.exception("the events of a session could not be discarded")
+        self.streams.ended()
+        self.copies.ended()
+
+    def conclude(self, why: str) -> None:
+        """End the session because it has ended everywhere."""
+        self.lives_on = False
+        self.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
+
+
+MakeStreams: TypeAlias = Callable[[Session], Streams]
+"""Makes the streams of a session."""
+
+
+class MakeSession(Protocol):
+    """Makes a session with its streams; `session_id` is that of one which another process has opened."""
+
+    def __call__(
+        self, principal: str | None, streams: MakeStreams, /, *, session_id: str | None = None
+    ) -> Session:
+        """Return the session."""
+        ...
 
 
 class Sessions:
-    """The open sessions, by id, the longest idle first.
-
-    A subclass shares sessions with other processes: it restores those that were opened elsewhere.
-    """
-
-    shared: ClassVar[bool] = False
-    """Whether sessions may be open elsewhere."""
+    """The sessions that are open in this process, by id, the longest idle first."""
 
     def __init__(
         self,
@@ -309,15 +193,10 @@ class Sessions:
         limit: int,
         per_client: int,
         clock: Callable[[], float],
-        make: Callable[[str | None], Session],
     ) -> None:
-        """`limit` is the maximum number of sessions, `per_client` that of one client; `idle` is in seconds.
-
-        `make` makes a session for a principal, with `new`.
-        """
-        self._make = make
+        """`limit` is the maximum number of sessions, `per_client` that of one client; `idle` is in seconds."""
         self._idle, self._limit, self._per_client = idle, limit, per_client
-        self._clock = clock
+        self.clock: Callable[[], float] = clock
         self._open: OrderedDict[str, Session] = OrderedDict()
         self._unused: OrderedDict[str, Session] = OrderedDict()
         """Sessions that were used only once, oldest first."""
@@ -334,41 +213,6 @@ class Sessions:
         if session.id in self._unused:
             del self._unused[session.id]
         return session
-
-    def new(self, *args: Any, **options: Any) -> Session:  # noqa: ANN401 - those of `Session`
-        """Return a session that no client knows yet."""
-        return Session(*args, **options)
-
-    async def admit(self, client: str | None, request_id: RequestId) -> HttpError | None:
-        """Make room for one more session of a client, wherever it is; see `make_room`. Raises `StoreError`."""
-        return self.make_room(client, request_id)
-
-    async def restore(self, session_id: bytes, http_request: HttpRequest) -> Session | HttpError | None:
-        """Return a session that another process has opened, if `http_request` may use it. Raises `StoreError`."""
-        del session_id, http_request
-        return None
-
-    def opened(self, session: Session, client: str | None) -> asyncio.Task[None] | None:
-        """Take a session that `initialize` opens; return what its response has to wait for, which may raise `StoreError`."""
-        self.add(session, client)
-        session.belongs_to(client)
-        return None
-
-    async def delete(self, session: Session) -> None:
-        """End a session because the client wants it. Raises `StoreError`."""  # HTTP-24
-        self.end(session, "the client ended the session")
-
-    async def sse_opened(self, connection: LegacySseServerConnection, client: str | None) -> HttpError | None:
-        """Take a session of HTTP+SSE, or return the error response to its request. Raises `StoreError`."""
-        del connection, client
-        return None
-
-    async def post_sse(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
-        """Pass a message to the process that has its HTTP+SSE session; return the error response if it is refused."""
-        raise NotImplementedError
-
-    async def aclose(self) -> None:
-        """Release what is held beside the sessions, after they have ended."""
 
     def make_room(self, client: str | None, request_id: RequestId) -> HttpError | None:
         """Make room for one more session of a client, or return the error response to its request.
@@ -403,9 +247,10 @@ class Sessions:
             session.places += (self._by_client.setdefault(client, OrderedDict()),)
         for place in (*session.places, self._unused):
             place[session.id] = session
-        session.closed.add_done_callback(lambda _: self._forget(session, client))
+        session.closed.add_done_callback(lambda _: self.forget(session, client))
 
-    def _forget(self, session: Session, client: str | None = None) -> None:
+    def forget(self, session: Session, client: str | None = None) -> None:
+        """Find a session no more."""
         places, session.places = session.places, ()
         for place in (*places, self._unused):
             place.pop(session.id, None)
@@ -414,12 +259,12 @@ class Sessions:
 
     def end(self, session: Session, why: str) -> None:
         """End a session: forget its id, cancel its requests, end its streams."""
-        self._forget(session)
+        self.forget(session)
         session.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
     def expire(self) -> float | None:
         """End idle sessions; return the seconds until the next may be idle, None without sessions."""
-        now = self._clock()
+        now = self.clock()
         for session in tuple(self._open.values()):
             if not session.response_streams and now - session.seen >= self._idle:
                 self.end(session, "the session was idle for too long")
@@ -433,3 +278,48 @@ class Sessions:
     def all(self) -> tuple[Session, ...]:
         """The open sessions."""
         return tuple(self._open.values())
+
+
+class Directory(Protocol):
+    """Where the sessions of a server are known: in this process, or in all processes that share a store."""
+
+    shared: bool
+    """Whether sessions may be open elsewhere."""
+
+    def streams(self, client: str | None, /) -> MakeStreams:
+        """Return what makes the streams of a session that a client opens."""
+        ...
+
+    async def admit(self, client: str | None, request_id: RequestId, /) -> HttpError | None:
+        """Make room for one more session of a client, wherever it is; see `Sessions.make_room`. Raises `StoreError`."""
+        ...
+
+    def opened(self, session: Session, client: str | None, /) -> asyncio.Task[None] | None:
+        """Take a session that `initialize` opens; return what its response has to wait for, which may raise `StoreError`."""
+        ...
+
+    def is_doubtful(self, session: Session, /) -> bool:
+        """Return whether `restore` has to be asked of a session that is open here, because it may be over."""
+        ...
+
+    async def restore(self, session_id: bytes, http_request: HttpRequest, /) -> Session | HttpError | None:
+        """Return a session that another process has opened, if `http_request` may use it. Raises `StoreError`."""
+        ...
+
+    async def delete(self, session: Session, /) -> None:
+        """End a session because the client wants it. Raises `StoreError`."""  # HTTP-24
+        ...
+
+    async def sse_opened(
+        self, connection: LegacySseServerConnection, client: str | None, /
+    ) -> HttpError | None:
+        """Take a session of HTTP+SSE, or return the error response to its request. Raises `StoreError`."""
+        ...
+
+    async def post_sse(self, body: bytes, http_request: HttpRequest, /) -> HttpError | None:
+        """Pass a message to the process that has its HTTP+SSE session; return the error response if it is refused."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what is held beside the sessions, after they have ended."""
+        ...
