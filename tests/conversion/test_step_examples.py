@@ -38,6 +38,10 @@ def test_a_step_module_that_cannot_be_loaded_is_told_with_its_line(
     assert line.startswith(place)
 
 
+def unchanged(value: object, *_: object, **__: object) -> object:
+    return value
+
+
 def raises(error: Exception) -> Any:
     def convert(*_: object, **__: object) -> None:
         raise error
@@ -48,7 +52,7 @@ def raises(error: Exception) -> Any:
 @pytest.mark.parametrize(
     ("convert", "said"),
     [
-        (lambda value, *_, **__: value, "what becomes of an example is not valid there"),
+        (unchanged, "what becomes of an example is not valid there"),
         (raises(KeyError("tools")), "KeyError: 'tools'"),
         (raises(ConversionError("it has no content", path="content", revision=NEWER.name)), None),
     ],
