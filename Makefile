@@ -85,7 +85,7 @@ fuzz: setup
 
 # The day a new revision appears, and the day the oldest goes, in a copy of the tree: one made-up revision for each seed.
 SEEDS ?= 1
-# PARTS="draft added" leaves out the others.
+# PARTS="draft added" leaves out the others; PARTS=page walks the revision of docs/new-revision.md.
 rehearse: setup
 	PYTHONPATH=tests $(BIN)/python -m rehearsal $(SEEDS) $(PARTS:%=--part %)
 

@@ -21,7 +21,7 @@ import click
 from mcprev_codegen import ir
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.inputs import SchemaFolder
-from rehearsal import recipe
+from rehearsal import page, recipe
 from rehearsal.mutations import plan
 from rehearsal.scratch import ROOT, Effort, Failed, Scratch, copy, run_tests
 
@@ -58,8 +58,10 @@ SAME: Final = (
     *(f"tests/runtime/test_{name}.py" for name in ("plainschema", "schema_bounds", "validation")),
 )
 """Tests in those folders whose inputs are their own, so that no revision changes what they say."""
-MOST: Final = {"draft": (3, 60), "added": (4, 60), "removed": (5, None)}
+MOST: Final = {"draft": (3, 60), "added": (4, 60), "removed": (5, None), "page": (5, 60)}
 """At most so many files and lines may be written by hand."""
+PAGE: Final = "page"
+"""The part that walks what docs/new-revision.md shows, on request only: it is like the second, with one revision always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the copies of the tree here")
     parser.add_argument("--part", action="append", choices=MOST, help="only this part; may be repeated")
     options = parser.parse_args()
-    parts = options.part or list(MOST)
+    parts = options.part or [name for name in MOST if name != PAGE]
     bad = [seed for seed in options.seeds if not rehearse(seed, options.workers, options.keep, parts)]
     if bad:
         click.echo(f"not as promised: seeds {', '.join(map(str, bad))}")
@@ -127,11 +129,14 @@ def rehearse(seed: int, workers: int, keep: Path | None, wanted: Sequence[str]) 
             ("draft", lambda: recipe.draft(scratch, made, names[-1]), (recipe.DRAFT,)),
             ("added", lambda: recipe.add(scratch, made, names[-1]), (made.revision, names[-1])),
             ("removed", lambda: recipe.remove(scratch, names[0], names[1]), (names[1],)),
+            (PAGE, lambda: page.walk(scratch), (page.REVISION, page.BEFORE)),
         )
         problems: list[str] = []
         for name, walk, affected in parts:
             if name not in wanted:
                 continue
+            if name == PAGE:
+                scratch.put_back()
             part = _walked(scratch, name, walk, affected, workers)
             click.echo(f"  {part}")
             problems += part.problems()
