@@ -129,7 +129,7 @@ def rehearse(seed: int, workers: int, keep: Path | None, wanted: Sequence[str]) 
             ("draft", lambda: recipe.draft(scratch, made, names[-1]), (recipe.DRAFT,)),
             ("added", lambda: recipe.add(scratch, made, names[-1]), (made.revision, names[-1])),
             ("removed", lambda: recipe.remove(scratch, names[0], names[1]), (names[1],)),
-            (PAGE, lambda: page.walk(scratch), (page.REVISION, page.BEFORE)),
+            (PAGE, lambda: page.walk(scratch), (page.REVISION, names[-1])),
         )
         problems: list[str] = []
         for name, walk, affected in parts:

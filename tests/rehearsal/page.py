@@ -13,7 +13,15 @@ PAGE: Final = Path("docs") / "new-revision.md"
 SECTION: Final = re.compile(r"(?ms)^## One revision from import to green\n(.*?)(?=^## )")
 _BLOCK: Final = re.compile(r"(?ms)^```(\w+)\n(.*?)^```$")
 REVISION: Final = "2027-01-01"
-BEFORE: Final = "2026-07-28"
+_BEFORE: Final = re.compile(r"`(schema/([\d-]+)/schema\.ts)`")
+
+
+def before(text: str) -> tuple[str, str]:
+    """The file of the revision before that of the page, and its name."""
+    found = _BEFORE.search(text, text.index("## One revision"))
+    if found is None:
+        raise Failed(f"{PAGE} does not say what it changes")
+    return found[1], found[2]
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
@@ -54,7 +62,7 @@ def written(text: str, files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for language, block in blocks(text):
         if language == "diff":
             name, parts = edits(block)
-            source = f"schema/{BEFORE}/schema.ts" if name.startswith("schema.ts") else name
+            source = before(text)[0] if name.startswith("schema.ts") else name
             yield name, edited(files[source], parts, name)
         elif language == "python":
             name, _, module = block.partition("\n")
@@ -65,10 +73,7 @@ def walk(scratch: Scratch) -> None:
     """Do what the page says. Raises `Failed` where something is left to decide, or fails."""
     text = scratch.path(str(PAGE)).read_text(encoding="utf-8")
     names = [edits(block)[0] for language, block in blocks(text) if language == "diff"][1:]
-    there = {
-        name: scratch.path(name).read_text(encoding="utf-8")
-        for name in [*names, f"schema/{BEFORE}/schema.ts"]
-    }
+    there = {name: scratch.path(name).read_text(encoding="utf-8") for name in [*names, before(text)[0]]}
     made = dict(written(text, there))
     source = scratch.root.parent / "schema.ts"
     source.write_text(made.pop(next(iter(made))), encoding="utf-8")

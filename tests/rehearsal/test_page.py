@@ -31,7 +31,7 @@ def test_the_page_decides_what_is_left_to_decide_and_nothing_else(tmp_path: Path
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     text = (ROOT / page.PAGE).read_text(encoding="utf-8")
     names = [page.edits(block)[0] for language, block in page.blocks(text) if language == "diff"][1:]
-    there = {n: (ROOT / n).read_text(encoding="utf-8") for n in [*names, f"schema/{page.BEFORE}/schema.ts"]}
+    there = {n: (ROOT / n).read_text(encoding="utf-8") for n in [*names, page.before(text)[0]]}
     upstream, overlay, *late = page.written(text, there)
     source = tmp_path / "upstream.ts"
     source.write_text(upstream[1], encoding="utf-8")
@@ -44,7 +44,7 @@ def test_the_page_decides_what_is_left_to_decide_and_nothing_else(tmp_path: Path
     (tmp_path / overlay[0]).write_text(overlay[1], encoding="utf-8")
     loaded = load_pinned(SchemaFolder(tmp_path / "schema"))
     step = Runtime(tmp_path / "runtime" / "mcprev").step(page.REVISION)
-    step.write_text(skeleton(loaded[page.BEFORE], loaded[page.REVISION]), encoding="utf-8")
+    step.write_text(skeleton(loaded[page.before(text)[1]], loaded[page.REVISION]), encoding="utf-8")
     assert {*asked(tmp_path)} == {name for name, _ in late}
     assert str(step.relative_to(tmp_path)) in {name for name, _ in late}
 
