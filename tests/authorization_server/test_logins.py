@@ -677,7 +677,7 @@ ENDPOINTS: Final = {
 
 def complete(provider: mcprev.Provider, documents: dict[str, Any]) -> mcprev.Provider:
     """The provider with what it publishes at some URLs; there is nothing at others."""
-    flow = upstream.complete(provider)
+    flow = upstream.with_metadata(provider)
     try:
         ask = next(flow)
         while True:

@@ -86,7 +86,7 @@ def judge(
         return [Violation("$", f"nested deeper than {MAX_DEPTH}", method)]
     if type_name is not None:
         return judge_value(data, package_of(revision), type_name)
-    row = row_of(revision)
+    row = judged_row(revision)
     read = parse(data, batch=row.accepts_batch)
     if not isinstance(read, Batch):
         return [*_nulls(read, _decoded(data), "$"), *_judge_one(read, row, method, direction, "$")]
@@ -98,7 +98,7 @@ def judge(
     return found
 
 
-def row_of(revision: str | Revision | ModuleType) -> Revision:
+def judged_row(revision: str | Revision | ModuleType) -> Revision:
     """Return the row of a revision, or of the one that a package extends. Raises `ValueError` if it extends none."""
     if not isinstance(revision, ModuleType):
         return revision_named(revision) if isinstance(revision, str) else revision

@@ -86,11 +86,11 @@ def _own_row(schema: str | None, stack: ExitStack) -> Revision | None:
     """Return the row of the revision that a schema of one's own extends."""
     if schema is None:
         return None
-    from mcprev.analysis.judging import row_of
+    from mcprev.analysis.judging import judged_row
     from mcprev.cli.own_schema import own_schema
 
     try:
-        return row_of(stack.enter_context(own_schema(schema, None)))
+        return judged_row(stack.enter_context(own_schema(schema, None)))
     except TypeError as error:
         raise click.UsageError(str(error)) from None
     except ValueError:

@@ -66,7 +66,7 @@ class ProviderLogin:
             return self._known
         if monotonic() >= self._failed[0]:
             try:
-                self._known = await self._run(upstream.complete(self._provider))
+                self._known = await self._run(upstream.with_metadata(self._provider))
                 self._known_until = monotonic() + GOOD_FOR
             except AuthError as error:
                 self._failed = monotonic() + RETRY, str(error)

@@ -88,7 +88,7 @@ def _policy_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}" if parts and _HOST.fullmatch(parts.netloc) else ""
 
 
-class Pages:
+class LoginPages:
     """Makes pages in one style, with the header fields that allow it."""
 
     def __init__(self, stylesheet: str | None = None) -> None:
@@ -124,7 +124,7 @@ class Pages:
         return self.html("Login", f"<h1>This did not work</h1><p>{escape(message)}</p>")
 
 
-STANDARD: Final = Pages()
+STANDARD: Final = LoginPages()
 """The pages of servers without a style of their own."""
 
 

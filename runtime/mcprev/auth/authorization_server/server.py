@@ -24,7 +24,7 @@ from mcprev.auth.authorization_server.clients import ClientRegistry
 from mcprev.auth.authorization_server.grants import Grant, Grants, User
 from mcprev.auth.authorization_server.keys import ServerKeys, digest_of
 from mcprev.auth.authorization_server.options import LoginOptions, LoginSettings
-from mcprev.auth.authorization_server.pages import Consent, Pages, ServerFace
+from mcprev.auth.authorization_server.pages import Consent, LoginPages, ServerFace
 from mcprev.auth.authorization_server.requests import (
     METHODS,
     OFFLINE,
@@ -34,7 +34,7 @@ from mcprev.auth.authorization_server.requests import (
     OAuthError,
     PageError,
 )
-from mcprev.auth.authorization_server.vault import LoginRecords, Vault, new_secret
+from mcprev.auth.authorization_server.vault import ServerRecords, Vault, new_secret
 from mcprev.auth.authorization_server.web import (
     Endpoint,
     WebRequest,
@@ -136,7 +136,7 @@ class AuthorizationServer:
         self.issuer: str = issuer.removesuffix("/")
         keys = self._keys = ServerKeys(settings.secrets)
         self._clock = settings.clock
-        self._records = LoginRecords(settings.store)
+        self._records = ServerRecords(settings.store)
         vault = self._vault = Vault(self._records, keys, self.issuer, settings.clock)
         self.grants: Grants = Grants(
             self.issuer,
@@ -153,7 +153,7 @@ class AuthorizationServer:
             None if named is None else (named,), named, tuple(supported), tuple(settings.scopes)
         )
         self._users, self._settings = users, settings
-        self._pages, self._face, self._provider = Pages(settings.stylesheet), ServerFace(), provider
+        self._pages, self._face, self._provider = LoginPages(settings.stylesheet), ServerFace(), provider
         self._resource_servers = dict(resource_servers or {})
         self._secure = self.issuer.startswith("https:")
         # The prefix keeps neighbouring hosts of the domain from setting the cookie.

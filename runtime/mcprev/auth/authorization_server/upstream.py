@@ -57,7 +57,7 @@ class ProviderTokens:
         return asdict(self)
 
 
-def complete(provider: Provider) -> Flow[Provider]:
+def with_metadata(provider: Provider) -> Flow[Provider]:
     """Return a provider with the endpoints that the metadata of its issuer names. Raises `AuthError`."""
     issuer = provider.issuer or ""
     failed = ""

@@ -20,7 +20,7 @@ _TRIES: Final = 10
 _log: Final = logging.getLogger("mcprev.auth")
 
 
-class LoginRecords:
+class ServerRecords:
     """The records of logins: in a store of their own, else in that of the first server that has one, else in memory."""
 
     def __init__(self, own: Records | None) -> None:

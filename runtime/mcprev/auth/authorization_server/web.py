@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote_plus
 
-from mcprev.auth.authorization_server.pages import STANDARD, Pages
+from mcprev.auth.authorization_server.pages import STANDARD, LoginPages
 from mcprev.auth.authorization_server.requests import OAuthError, PageError
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.http_request_class import HttpError
@@ -78,7 +78,7 @@ class WebResponse:
 Endpoint: TypeAlias = Callable[[WebRequest], Awaitable[WebResponse]]
 
 
-def endpoint(serve: Endpoint, *verbs: str, shared: bool = False, pages: Pages = STANDARD) -> App:
+def endpoint(serve: Endpoint, *verbs: str, shared: bool = False, pages: LoginPages = STANDARD) -> App:
     """Return an ASGI app for an endpoint. `shared`: pages of other origins may read its responses."""
     budget = BodyBudget(64 * MAX_FORM)
 
@@ -106,7 +106,7 @@ async def _answered(
     http_request: AsgiRequest,
     verbs: tuple[str, ...],
     budget: BodyBudget,
-    pages: Pages,
+    pages: LoginPages,
     *,
     shared: bool,
 ) -> WebResponse:
