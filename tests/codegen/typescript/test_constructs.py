@@ -332,7 +332,7 @@ def test_its_model_and_its_json_schema_take_and_refuse_the_same_values(
             adapter.validate_python(value)
 
 
-OUTPUT: Final = (8, "5bca6e442471781e")
+OUTPUT: Final = (8, "3227908bcc220cbf")
 """The generator's version, and what the files of all constructs are then."""
 
 

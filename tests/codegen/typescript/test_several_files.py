@@ -136,7 +136,7 @@ CODE: Final[dict[str, tuple[str, str, list[str]]]] = {
     ),
     "other types of the language": (
         "interface A { m: Map<string, 1> } interface B { r: RegExp } type C = bigint; interface D { [k: symbol]: 1; d: 1 }",
-        "interface D { d: 1 }", ["for other generic types: 'A'", "for values of RegExp: 'B'", "for values of bigint: 'C'", "symbols do not describe data"],
+        "interface D { d: 1 }", ["for values of Map: 'A'", "for values of RegExp: 'B'", "for values of bigint: 'C'", "symbols do not describe data"],
     ),
     "conditional types": (
         "type N<T> = T extends string ? 1 : 2; type A = N<1>; interface B { b: 1 }", "interface B { b: 1 }",

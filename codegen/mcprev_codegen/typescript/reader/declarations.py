@@ -22,6 +22,7 @@ from mcprev_codegen.typescript.reader.files.modules import Sources, Statement
 from mcprev_codegen.typescript.reader.generics import Arguments, Generics, is_exported, is_parametric
 from mcprev_codegen.typescript.reader.naming import DeclarationNames
 from mcprev_codegen.typescript.reader.needed import Needed
+from mcprev_codegen.typescript.reader.text.computed import Computed
 from mcprev_codegen.typescript.reader.text.literals import read_literal
 from mcprev_codegen.typescript.reader.text.source_file import (
     SourceFile,
@@ -32,7 +33,7 @@ from mcprev_codegen.typescript.reader.text.source_file import (
 )
 from mcprev_codegen.typescript.reader.types.expressions import TypeReader
 from mcprev_codegen.typescript.reader.types.values import Values, bare_value, is_composite
-from mcprev_codegen.typescript.reader.unsupported import NOT_JSON
+from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, no_json
 
 _CONSTANTS: Final = ("string", "template_string", "number", "unary_expression", "true", "false")
 _NOT_FOUND: Final = "what is imported from packages that cannot be found"
@@ -97,7 +98,7 @@ class Declarations:
         if values:
             self._file.warn(
                 values[0].node,
-                f"constants of several values stand for their types alone, behind `typeof`: {len(values)} are left out, "
+                f"constants of several values, or with a type instead of one, stand for their types alone, behind `typeof`: {len(values)} are left out, "
                 "of which this is the first",
             )
         for kind, places in self._collector.left_out.items():
@@ -148,11 +149,7 @@ class Declarations:
         if "." in name:
             return self._enum_member(node, name)
         if name in NOT_JSON:
-            self._file.fail(
-                node,
-                f"the type '{name}' has no equivalent in JSON; {NOT_JSON[name]}",
-                code=f"values of {name}",
-            )
+            self._file.fail(node, no_json(name), code=f"values of {name}")
         self._file.fail(
             node,
             f"the type '{name}' is not declared in this file; declare it, or correct the name",
@@ -221,6 +218,9 @@ class Declarations:
         if enum is not None and enum.node.type == "enum_declaration":
             values = self._enum_values(enum).items()
             return ir.Obj(tuple(ir.Field(key, ir.Lit(value, of_enum=True)) for key, value in values))
+        owner, dot, member = name.rpartition(".")
+        if dot and self._lookup.find(self._scope, owner.partition(".")[0], constants=True):
+            return self._types.member(node, self.constant(node, owner), member)
         code = self._elsewhere() or (
             "functions and classes" if self._lookup.is_code(self._scope, name) else ""
         )
@@ -461,11 +461,15 @@ class Declarations:
         values = self._enum_values(statement)
         if not values:
             self._file.fail(node, f"the enum '{statement.own_name}' has no member")
-        remarks: list[tuple[int, str]] = []
-        for n, (_, above, trailing) in enumerate(self._file.siblings(named_children(node)[-1])):
-            remarks += [(n, comment_body(node_text(c))) for c in (*above[-1:], *trailing)][:1]
-        type_ = ir.union_of(ir.Lit(value, of_enum=True) for value in values.values())
-        doc = replace(statement.doc, members=tuple(remarks))
+        members = [ir.Lit(value, of_enum=True) for value in values.values()]
+        union = [*dict.fromkeys(members)]  # several members may have one value
+        remarks: dict[int, str] = {}
+        siblings = self._file.siblings(named_children(node)[-1])
+        for member, (_, above, trailing) in zip(members, siblings, strict=False):
+            for comment in [*above[-1:], *trailing][:1]:
+                remarks.setdefault(union.index(member), comment_body(node_text(comment)))
+        type_ = ir.union_of(union)
+        doc = replace(statement.doc, members=tuple(sorted(remarks.items())))
         return ir.Alias(name, type_, statement.tags, doc, self._file.span(node))
 
     def _enum_values(self, statement: Statement) -> dict[str, ir.Literal]:
@@ -475,6 +479,10 @@ class Declarations:
             return self._enums[place]
         values = self._enums[place] = {}
         following: ir.Literal | None = 0
+
+        def known(node: Node, name: str) -> ir.Literal | None:
+            return values[name] if name in values else self.constant_value(node, name)
+
         for member in named_children(named_children(statement.node)[-1]):
             self._file.count(member)
             key, *given = named_children(member) if member.type == "enum_assignment" else [member]
@@ -484,7 +492,8 @@ class Declarations:
                     member,
                     f"the enum's member '{own}' requires a value, because the previous member is not a number",
                 )
-            value = read_literal(self._file, given[0]) if given else following
+            with self._within(statement, {}):
+                value = Computed(self._file, known).value(given[0]) if given else following
             assert value is not None
             values[own] = value
             following = None if isinstance(value, str) else value + 1

@@ -21,3 +21,8 @@ CODE: Final[Mapping[str, str]] = {
 """What describes no data, by tree-sitter's name, in the plural: it may be left out."""
 NOT_JSON: Final[Mapping[str, str]] = _TABLES["not_json"]
 """The types of TypeScript that JSON has no values of, each with its replacement."""
+
+
+def no_json(name: str) -> str:
+    """Return why a type of TypeScript is refused that JSON has no values of, and what to write instead."""
+    return f"the type '{name}' has no equivalent in JSON; {NOT_JSON[name]}"

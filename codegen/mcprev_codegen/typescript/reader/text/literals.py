@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from tree_sitter import Node
@@ -21,7 +22,7 @@ _DECIMAL: Final = re.compile(
 _PREFIXED: Final = re.compile(
     r"-?0(?:[xX][\da-fA-F](?:_?[\da-fA-F])*|[oO][0-7](?:_?[0-7])*|[bB][01](?:_?[01])*)", re.ASCII
 )
-_EXACT: Final = 2**53
+EXACT: Final = 2**53
 """The integer up to which JavaScript's numbers are exact."""
 
 
@@ -54,17 +55,23 @@ def read_number(file: SourceFile, node: Node, text: str) -> int | float:
             return int(plain)
         value = float(plain)
         if math.isfinite(value):
-            whole = "." not in plain and value.is_integer() and abs(value) <= _EXACT
+            whole = "." not in plain and value.is_integer() and abs(value) <= EXACT
             return int(value) if whole else value
     file.fail(node, f"the notation of the number {text} is not supported; write it in decimal digits")
 
 
 def read_string(file: SourceFile, node: Node) -> str:
     """Return the text of a string. Raises `SchemaError` if it is too long, or no text."""
-    parts = [
-        node_text(child) if child.type == "string_fragment" else _escape(file, child)
-        for child in named_children(node)
-    ]
+    return joined(file, node, [string_piece(file, child) for child in named_children(node)])
+
+
+def string_piece(file: SourceFile, node: Node) -> str:
+    """Return a piece of a string: text as it stands, or what an escape stands for."""
+    return node_text(node) if node.type == "string_fragment" else _escape(file, node)
+
+
+def joined(file: SourceFile, node: Node, parts: Sequence[str]) -> str:
+    """Return the text that pieces make. Raises `SchemaError` if it is too long, or no text."""
     try:
         # Two escapes may encode one character outside the basic multilingual plane.
         text = "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16")
@@ -76,7 +83,7 @@ def read_string(file: SourceFile, node: Node) -> str:
 def shown_number(value: float) -> str | None:
     """Return a number as JavaScript shows it; None where that would take an exponent."""
     text = str(int(value) if value == int(value) else value)
-    return text if "e" not in text and abs(value) <= _EXACT else None
+    return text if "e" not in text and abs(value) <= EXACT else None
 
 
 def _escape(file: SourceFile, node: Node) -> str:

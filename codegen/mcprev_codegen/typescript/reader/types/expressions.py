@@ -87,6 +87,10 @@ class TypeReader:
         """Return a type that is repeated here. Raises `SchemaError` if that makes the file too large or deep."""
         return self._operators.written_out(node, type_)
 
+    def member(self, node: Node, type_: ir.TypeExpr, name: str) -> ir.TypeExpr:
+        """Return the type of a member of a type. Raises `SchemaError` if it has none of that name."""
+        return self._operators.member_type(node, type_, name)
+
     def base(self, node: Node) -> ir.TypeExpr:
         """Return the type that an interface extends."""
         if node.type == "nested_identifier":  # as a base, `A.B` is parsed as an expression

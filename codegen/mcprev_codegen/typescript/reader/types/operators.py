@@ -18,7 +18,11 @@ from mcprev_codegen.typescript.bounds import MAX_DEPTH, MAX_TEMPLATES
 from mcprev_codegen.typescript.reader.text.literals import shown_number
 from mcprev_codegen.typescript.reader.text.source_file import SourceFile, named_children, node_text
 from mcprev_codegen.typescript.reader.types.scope import TypeScope
+from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, no_json
 
+_OPTIONAL: Final = (
+    "the member is optional, and an absent value is meaningful only as the value of another member; write the type out"
+)
 UNDEFINED: Final = ir.Prim("undefined")
 """The value of an absent member; it stands only in the type of a member, until the member is read."""
 _NULLISH: Final = (ir.Prim("null"), UNDEFINED)
@@ -226,12 +230,16 @@ class Operators:
         found = [self.written_out(node, field.type) for field in fields]
         if any(field.optional for field in fields):
             if not absent:
-                self._file.fail(
-                    node,
-                    "the member is optional, and an absent value is meaningful only as the value of another member; write the type out",
-                )
+                self._file.fail(node, _OPTIONAL)
             found.append(UNDEFINED)
         return ir.union_of(dict.fromkeys(found))
+
+    def member_type(self, node: Node, type_: ir.TypeExpr, name: str) -> ir.TypeExpr:
+        """Return the type of one member, as behind `typeof constant.member`."""
+        fields = [self._member(node, part, name) for part in self.alternatives(node, type_)]
+        if any(field.optional for field in fields):
+            self._file.fail(node, _OPTIONAL)
+        return ir.union_of(dict.fromkeys(field.type for field in fields))
 
     def _member(self, node: Node, type_: ir.TypeExpr, name: str) -> ir.Field:
         members = self.members(node, type_)
@@ -320,6 +328,8 @@ class Operators:
                 ]
                 return ir.union_of(ir.Lit(_CHANGED_STRINGS[name](text)) for text in texts)
             case _:
+                if name in NOT_JSON:
+                    self._file.fail(node, no_json(name), code=f"values of {name}")
                 self._file.fail(
                     node,
                     f"the generic type '{name}' is not supported; supported are {_KNOWN}, and those declared in this file",

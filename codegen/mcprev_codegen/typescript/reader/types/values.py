@@ -15,7 +15,10 @@ from mcprev_codegen.typescript.reader.text.source_file import SourceFile, named_
 from mcprev_codegen.typescript.reader.types.expressions import TypeReader
 
 _VALUES: Final = ("array", "object")
-_TYPES: Final = ("tuple_type", "object_type", "readonly_type", "array_type")
+_TYPES: Final = (
+    "array_type", "generic_type", "intersection_type", "lookup_type", "nested_type_identifier", "object_type", "parenthesized_type",
+    "predefined_type", "readonly_type", "template_literal_type", "tuple_type", "type_identifier", "type_query", "union_type",
+)  # fmt: skip
 
 
 def bare_value(value: Node) -> tuple[Node, bool]:
@@ -30,7 +33,7 @@ def bare_value(value: Node) -> tuple[Node, bool]:
 
 
 def is_composite(declaration: Node) -> bool:
-    """Return whether a constant has several values: a list or object `as const`, or the type of one."""
+    """Return whether a constant is no single value: a list or object `as const`, or one that has its type instead of a value."""
     return _declared_type(declaration) is not None or _composite_value(declaration) is not None
 
 
@@ -38,7 +41,8 @@ def _declared_type(declaration: Node) -> Node | None:
     type_ = named_children(declaration)[0].child_by_field_name("type")
     value = named_children(declaration)[0].child_by_field_name("value")
     inner = named_children(type_)[0] if type_ is not None and value is None else None
-    return inner if inner is not None and inner.type in _TYPES else None
+    is_data = inner is not None and inner.type in _TYPES and not node_text(inner).endswith("symbol")
+    return inner if is_data else None
 
 
 def _composite_value(declaration: Node) -> Node | None:
