@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, overload
 
 from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplate, Visible
 from mcprev.app.handlers import HANDLERS, Handler, canonical_uri, guard_of
-from mcprev.app.names import TOOL_NAME
 from mcprev.app.openapi.sources import AppSources
 from mcprev.app.options import (
     NOT_MOUNTED,
@@ -35,6 +34,7 @@ from mcprev.app.signatures import Function, TimedFunction
 from mcprev.app.uri_templates import Template
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.tasks import Support
+from mcprev.protocol.tool_names import TOOL_NAME
 from mcprev.server.server import Server
 from mcprev.server.service import HOST, PORT
 from mcprev_types.latest import models

@@ -8,14 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from mcprev.protocol.tool_names import MAX_TOOL_NAME
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
     from mcprev.server.context import Context
     from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, Middleware
 
-MAX_TOOL_NAME: Final = 128
-TOOL_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_TOOL_NAME}}}")
 VERSION: Final = "mcprev/version"
 """The member of the `_meta` of a listed tool that has its version, if it has versions."""
 VERSIONS: Final = "mcprev/versions"

@@ -38,6 +38,7 @@ from mcprev.client.open_blocks import OpenBlocks
 from mcprev.client.options import Options
 from mcprev.client.subscriptions import Change
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
+from mcprev.protocol.tool_names import may_stand_for, with_prefix
 from mcprev_types import Model, UnknownContent
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
 LIST_TIMEOUT: Final = 30.0
 """Seconds that a server has for a whole list, unless a call has `total_timeout`."""
+MAX_FORMS: Final = 10_000
+"""The maximum number of names of tools whose valid forms are kept; the oldest are made again by the next list."""
 RootsOf: TypeAlias = "Roots | Callable[[str], Roots]"
 SamplingOf: TypeAlias = (
     "Callable[[str, models.CreateMessageRequestParams], Awaitable[models.CreateMessageResult] | models.CreateMessageResult]"
@@ -149,6 +152,10 @@ class Clients(Methods):
         unless `partial` is True."""
         self._separator = separator
         self._partial = partial
+        self._forms: dict[str, str] = {}
+        """The names of tools at their servers by the forms that lists have, of names that not every client takes."""
+        self._read: set[str] = set()
+        """The servers whose tools were listed to find such a name."""
 
     def __getitem__(self, name: str) -> Client:
         """Return the client of a server. Raises `ServersFailed` if it could not be reached, `KeyError` if it is unknown."""
@@ -180,7 +187,28 @@ class Clients(Methods):
             raise LocalProtocolError(
                 f"'{params.get(member, server)}' does not begin with the name of a server; the prefixes are {known}"
             )
+        if method == "tools/call" and may_stand_for(holder[member]):
+            holder[member] = await self._own_name(server, holder[member])
         return prefixed_links(await self[server].call(method, sent, **options), server + self._separator)
+
+    async def _own_name(self, server: str, name: str) -> str:
+        """Return the name of a tool at its server; the list is read if only it can tell."""
+        shown = server + self._separator + name
+        if shown not in self._forms and server in self.clients and server not in self._read:
+            self._read.add(server)
+            with suppress(McpError):
+                async for tool in self.clients[server].tools(total_timeout=LIST_TIMEOUT):
+                    self._entry("tools/list", server, tool)
+        return self._forms.get(shown, name)
+
+    def _shown(self, prefix: str, name: str) -> str:
+        """Return the name of a tool with the prefix of its server; one that not every client takes has another form."""
+        found = with_prefix(prefix, name)
+        if found != prefix + name:
+            self._forms[found] = name
+            if len(self._forms) > MAX_FORMS:
+                del self._forms[next(iter(self._forms))]
+        return found
 
     async def _page(self, method: str, params: Mapping[str, Json], options: Options) -> object:
         """Return a page of one server; its cursor leads to the next page or the next server."""
@@ -255,7 +283,9 @@ class Clients(Methods):
         """Return an entry of a list with the prefix of its server."""
         prefix = server + self._separator
         if method in _LISTS_OF_NAMES:
-            entry = entry.model_copy(update={"name": prefix + str(cast("Any", entry).name)})
+            name = str(cast("Any", entry).name)
+            shown = self._shown(prefix, name) if method == "tools/list" else prefix + name
+            entry = entry.model_copy(update={"name": shown})
             entry = _with_page(entry, prefix)
         return prefixed_links(entry, prefix)
 

@@ -16,6 +16,7 @@ from typing_extensions import override
 from mcprev.core.lists import LISTS
 from mcprev.errors import ConversionError, Json, RemoteProtocolError, one_line
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.protocol.tool_names import tell_invalid
 
 if TYPE_CHECKING:
     from pydantic_core import ValidationError
@@ -59,7 +60,7 @@ def valid_page(
 
     wrong = (ConversionError, RemoteProtocolError, ValidationError)
     try:
-        return judge(page), ()
+        return _told_names(method, judge(page)), ()
     except wrong as error:
         given: Json = page.get(LISTS[method].member)
         if not isinstance(given, LIST):
@@ -84,7 +85,15 @@ def valid_page(
                 raise problem from None
         else:
             valid.append(mended)
-    return judge({**page, member: valid}), invalid
+    return _told_names(method, judge({**page, member: valid})), invalid
+
+
+def _told_names(method: str, page: dict[str, Json]) -> dict[str, Json]:
+    """Return a page; of tools whose names not every client takes, tell once."""
+    tools: Json = page.get("tools") if method == "tools/list" else None
+    if isinstance(tools, LIST):
+        tell_invalid(tool.get("name") for tool in tools if isinstance(tool, OBJECT))
+    return page
 
 
 def _mended(entry: Json) -> Json:

@@ -2,32 +2,28 @@
 
 CACHE-1, COMP-1, ERR-3, ERR-4, TOOL-5, TOOL-7, RES-1, PROM-2. Those for results are the same at every revision.
 
-The functions are pure, except that they log advice to the author, once for each name.
+The functions are pure, except that one logs names of tools, each once.
 """
 
 from __future__ import annotations
 
 import binascii
 import json
-import logging
-import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 from uuid import uuid4
 
 from mcprev.errors import URL_ELICITATION_REQUIRED, ConversionError, Json
+from mcprev.protocol.tool_names import tell_invalid
 from mcprev.revisions import LATEST, Revision, load
 
 Result: TypeAlias = dict[str, Json]
 CALL: Final = "tools/call"
 MOST_VALUES: Final[int] = load(LATEST, "constants").MAX_ITEMS["CompleteResultCompletion.values"]
 """The maximum number of completions in a result."""  # COMP-1
-_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _PIECE: Final = 64 * 1024
 """How many characters of base64 are looked at together."""
-_logger: Final = logging.getLogger("mcprev.server")
 
 
 def _list(value: object) -> list[object]:
@@ -129,19 +125,8 @@ def _completions(result: Result) -> Result:
 
 
 def _tools(result: Result) -> Result:
-    for _, tool in _items(result.get("tools")):
-        name = tool.get("name")
-        if isinstance(name, str) and _TOOL_NAME.fullmatch(name) is None:
-            _advise(name)
+    tell_invalid(tool.get("name") for _, tool in _items(result.get("tools")))
     return _hinted(result)
-
-
-@lru_cache(maxsize=4096)
-def _advise(name: str) -> None:
-    _logger.warning(
-        "the tool name %.160r may not work with every client: use 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'",
-        name,
-    )
 
 
 RULES: Final[Mapping[str, Callable[[Result], Result]]] = {

@@ -12,7 +12,6 @@ from mcprev.app.app import App
 from mcprev.app.arguments import ArgumentError
 from mcprev.app.dependencies import read_hints
 from mcprev.app.entries import RegisteredTool
-from mcprev.app.names import TOOL_NAME
 from mcprev.app.options import EntryOptions
 from mcprev.app.registry import Registry
 from mcprev.app.results import ToolReturns
@@ -23,6 +22,7 @@ from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, LocalProtocolError
 from mcprev.json_schema.bounds import LIST, OBJECT, ValidationIssue
 from mcprev.json_schema.validation import describe
+from mcprev.protocol.tool_names import TOOL_NAME
 from mcprev.revisions import LATEST
 from mcprev.server.context import Context
 from mcprev.server.middleware import HandlerResult, wrap as wrapped

@@ -16,7 +16,6 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from mcprev.app.arguments import ArgumentError
 from mcprev.app.entries import Entry, RegisteredTool
-from mcprev.app.names import MAX_TOOL_NAME
 from mcprev.app.openapi.calls import JSON_TYPE, TOKEN, Backend, HttpSession, Operation
 from mcprev.app.openapi.document import (
     Document,
@@ -39,6 +38,7 @@ from mcprev.callbacks import at_once, decision
 from mcprev.errors import Json, SchemaError
 from mcprev.json_schema.bounds import OBJECT, Validator
 from mcprev.json_schema.validation import compile_schema
+from mcprev.protocol.tool_names import MAX_TOOL_NAME
 from mcprev_types.latest import models
 
 _ANNOTATIONS: Final[Mapping[str, models.ToolAnnotations | None]] = {

@@ -197,7 +197,8 @@ class SeveralClient:
     async def _named(self, exchange: Exchange, kind: str, text: str) -> _Named | None:
         """Return the server that a name or URI leads to and what the server calls it, or None."""
         found = self.names.find(kind, text)
-        if found is None and await self.lists.read_for(exchange, kind):
+        unsure = found is None or self.names.may_stand_for(kind, text)
+        if unsure and await self.lists.read_for(exchange, kind):
             found = self.names.find(kind, text)
         if found is None:
             return None

@@ -1,6 +1,7 @@
 """The names of tools, prompts and resources of several servers, as clients see them, and which server each leads to.
 
-A name gets the prefix `<server>__`, a URI `<server>+`. With `needed`, a name or URI that only one server lists has no prefix;
+A name gets the prefix `<server>__`, a URI `<server>+`. The name of a tool that is too long then, or has characters that no name may have, has
+a form that is valid: lists say which tool it is. With `needed`, a name or URI that only one server lists has no prefix;
 what is decided follows from the lists and their order alone, so that all workers decide alike.
 """
 
@@ -13,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS, Offer
 from mcprev.client.host_config import SEPARATOR, prefix_of
+from mcprev.protocol.tool_names import TOOL_NAME, may_stand_for, with_prefix
 from mcprev.protocol.uris import comparable
 
 Prefixes: TypeAlias = Literal["always", "needed"]
@@ -162,7 +164,10 @@ class Names:
     def name(self, naming: Naming, kind: str, base: str) -> str:
         """Return the name that clients see for a name of a server, after it was renamed."""
         bare = self.needed and self.namings.of_name(base) is None
-        return base if bare and self._only(kind, base) == naming.server else naming.name(base)
+        if bare and self._only(kind, base) == naming.server and (kind != TOOLS or TOOL_NAME.fullmatch(base)):
+            return base
+        # A form has its prefix always, so that no server makes a name whose form is the name of another one's tool.
+        return with_prefix(naming.name(""), base) if kind == TOOLS else naming.name(base)
 
     def uri(self, naming: Naming, own: str) -> str:
         """Return the URI that clients see for a URI of a server."""
@@ -189,9 +194,28 @@ class Names:
 
         None if it leads to none, or to several.
         """
+        stands = self._stands_for(name) if kind == TOOLS else None
+        if stands is not None:
+            return stands
         found = self.namings.of_uri(name) if kind == RESOURCES else self.namings.of_name(name)
         if found is not None:
             return found
         server = self._only(kind, name)
         naming = None if server is None else self.namings.servers.get(server)
         return None if naming is None else (naming, name)
+
+    def may_stand_for(self, kind: str, name: str) -> bool:
+        """Return whether a name may be the form of another one that no list has shown yet."""
+        if kind != TOOLS or not may_stand_for(name) or self._stands_for(name) is not None:
+            return False
+        found = self.namings.of_name(name)
+        return found is None or found[0].server not in self.listed.servers[TOOLS].get(found[1], ())
+
+    def _stands_for(self, name: str) -> tuple[Naming, str] | None:
+        """Return the tool that is listed under a form of its name, which not every client takes, and its server."""
+        for key, servers in self.listed.servers[TOOLS].items() if may_stand_for(name) else ():
+            for server in servers if may_stand_for(name, key) else ():
+                naming = self.namings.servers.get(server)
+                if naming is not None and self.name(naming, TOOLS, key) == name:
+                    return naming, key
+        return None
