@@ -416,6 +416,20 @@ def test_what_the_server_has_by_now_can_be_called_without_its_option() -> None:
     assert "if the server has changed, run `weather --refresh`" in done.stderr
 
 
+def test_a_version_of_a_tool_is_called_as_the_call_command_does() -> None:
+    versions = {"mcprev/versions": ["2", "1"]}
+    offer({**FORECAST, "_meta": versions})
+    generate()
+    assert sent("forecast@1", "town=Oslo") == [
+        "forecast@1",
+        {"town": "Oslo"},
+    ]  # what an old version takes is unknown
+    assert sent("forecast@2", "city=Oslo", "days=2") == ["forecast@2", {"city": "Oslo", "days": 2}]
+    assert "the server has no tool 'forecast@9'" in weather("forecast@9", "city=Oslo").stderr
+    assert "No such command 'forcast@1'" in weather("forcast@1").stderr
+    assert "Version 1 of the tool" in weather("forecast@1", "--help").stdout
+
+
 def test_refresh_brings_the_script_up_to_date() -> None:
     generate()
     Path("weather").chmod(0o700)

@@ -134,8 +134,9 @@ class ToolOptions(EntryOptions, total=False):
     """A version of the tool: numbers joined by dots or dashes, such as `2` or `2026-01-31`. Clients see the newest
     under the plain name, and call any as `name@version`. Default: the tool has no versions."""
     timeout: float
-    """The seconds in which a call has to end, questions to the user included; then the tool fails with an error that says so.
-    A function that is not async runs on, as its thread cannot be stopped. Default: no limit."""
+    """The seconds in which a call has to end; then the tool fails with an error that says so. Questions to the user count at
+    revisions with sessions; at others each answer is another request, which has these seconds anew. A function that is not
+    async runs on, as its thread cannot be stopped. Default: no limit."""
     strict_arguments: bool
     """True refuses arguments of other types, as `App` describes. Default: the option of the app."""
     ui: UserInterface | ToolInterface

@@ -122,7 +122,11 @@ class ServerCommand(ToldGroup):
         if cmd_name in OWN:
             return _own(ctx, cmd_name)
         tool = self.words.get(cmd_name)
-        return None if tool is None else ToolCommand(cmd_name, self.snapshot.tools[tool])
+        if tool is not None:
+            return ToolCommand(cmd_name, self.snapshot.tools[tool])
+        word, _, version = cmd_name.partition("@")
+        tool = self.words.get(word)
+        return None if tool is None or not version else ToolCommand(cmd_name, _at_version(tool, version))
 
     @override
     def resolve_command(
@@ -190,6 +194,12 @@ def _about(tool: Mapping[str, Json]) -> str:
     return textwrap.shorten(text, _WIDTH, placeholder=" ...")
 
 
+def _at_version(name: str, version: str) -> Mapping[str, Json]:
+    """Return a tool at a version, of which no list says the arguments; the server knows whether it has it."""
+    about = f"Version {clean(version[:100])} of the tool: write its arguments as NAME=VALUE or NAME:=JSON."
+    return {"name": f"{name}@{version}", "description": about}
+
+
 def _own(ctx: click.Context, name: str) -> click.Command:
     """Return a command of `mcprev` without its TARGET."""
     source, text = OWN[name]
@@ -217,7 +227,8 @@ class ToolCommand(click.Command):
 
         self._tool = str(tool["name"])
         self._all = False
-        self._schema = cast("Mapping[str, Json]", tool["inputSchema"])
+        self._schema = cast("Mapping[str, Json]", tool.get("inputSchema", {}))
+        self._known = "inputSchema" in tool
         self._arguments: list[ArgumentOption] = tool_options(self._schema)
         about = help_text(tool.get("description") or tool.get("title"))
         named = "" if word == self._tool else f"Calls the tool '{clean(self._tool[:200])}'."
@@ -284,12 +295,15 @@ class ToolCommand(click.Command):
         given = {
             each.argument: each.value_of(value) for each, value in values.items() if value not in (None, ())
         }
-        arguments = read_arguments((json.dumps(given), *words), self._schema)
-        if not options["unchecked"]:
-            self._check(ctx, arguments)
+        said = words
+        if self._known:
+            arguments = read_arguments((json.dumps(given), *words), self._schema)
+            if not options["unchecked"]:
+                self._check(ctx, arguments)
+            said = (json.dumps(arguments),)
         assert call_command.callback is not None
         try:
-            call_command.callback(words=(self._tool, json.dumps(arguments)), **options)
+            call_command.callback(words=(self._tool, *said), **options)
         except MismatchError as error:
             hint = refresh_hint(ctx, "the server has changed since this command was written:")
             raise MismatchError(error.problem, ExitCode(error.exit_code), hint) from None
