@@ -114,6 +114,29 @@ def test_only_the_files_of_the_page_are_served(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "said", "status"),
+    [("{host}", "{host}", 200), ("rebound.example", "{host}", 403), ("127.0.0.1:1", "{host}", 403)],
+)
+def test_the_host_of_a_target_that_is_a_url_has_to_be_that_of_the_page(
+    asked: str, said: str, status: int
+) -> None:
+    async def scenario() -> None:
+        async with opened(in_memory(empty())) as page:
+            host = page.url.removeprefix("http://")
+            name, _, port = host.partition(":")
+            reader, writer = await asyncio.open_connection(name, int(port))
+            lines = [f"GET http://{asked}/api/state HTTP/1.1", f"Host: {said}", "Connection: close"]
+            lines.append(f"Authorization: {page.headers['Authorization']}")
+            writer.write("\r\n".join([*lines, "", ""]).format(host=host).encode())
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            assert answer.startswith(f"HTTP/1.1 {status}".encode()), answer[:200]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
     ("verb", "path", "kind", "body", "status"),
     [
         ("POST", "call", "text/plain", b"{}", 415),

@@ -533,3 +533,54 @@ def test_what_has_no_content_says_so(row: Revision) -> None:
         await gone(wire)
 
     work(test)
+
+
+# -- where they say they ask ---------------------------------------------------------------------------------
+
+LOCAL, FOREIGN = "localhost:8000", "evil.example"
+
+
+@req("SEC-3", "HTTP-31", at=E)
+@pytest.mark.parametrize(
+    ("target", "hosts", "status"),
+    [
+        (f"http://{LOCAL}/mcp", [LOCAL], 200),
+        (f"HTTPS://{LOCAL}/mcp?x=1", [LOCAL], 200),
+        (f"http://{LOCAL}/mcp", [FOREIGN], 200),
+        (f"http://{FOREIGN}/mcp", [LOCAL], 403),
+        (f"http://{FOREIGN}:8000/mcp", [LOCAL], 403),
+        (f"http://{LOCAL}@{FOREIGN}/mcp", [LOCAL], 403),
+        (f"http://{FOREIGN}@{LOCAL}/mcp", [LOCAL], 403),
+        (f"http://{FOREIGN}/mcp", [LOCAL, LOCAL], 403),
+        (f"http://{LOCAL}/mcp", [LOCAL, FOREIGN], 403),
+        (f"http://{FOREIGN}?/mcp", [LOCAL], 404),
+        ("http:///mcp", [LOCAL], 400),
+        (f"ftp://{LOCAL}/mcp", [LOCAL], 400),
+    ],
+)
+def test_the_host_of_a_target_that_is_a_url_counts_in_place_of_the_header(
+    target: str, hosts: list[str], status: int
+) -> None:
+    """RFC 9112, section 3.2.2: as a request to a proxy says it."""
+
+    async def test(handler: Served, make: Make) -> None:
+        scopes: list[Mapping[str, Any]] = []
+
+        def principal(scope: Mapping[str, Any]) -> str | None:
+            scopes.append(dict(scope))
+            return who(scope)
+
+        wire = Wire(Http11Server(make(principal=principal)), sockname=("127.0.0.1", 8000))
+        lines = "".join(f"Host: {host}\r\n" for host in hosts).encode()
+        sent = call(target=target).replace(f"Host: {LOCAL}\r\n".encode(), lines)
+        assert sent.count(b"Host: ") == len(hosts)
+        wire.send(sent)
+        await until(lambda: wire.lost or (wire.answers() != [] and wire.answers()[0].complete))
+        assert wire.answers()[0].status == status
+        assert [value for scope in scopes for name, value in scope["headers"] if name == b"host"] == (
+            [LOCAL.encode()] if status == 200 else []
+        )
+        wire.hang_up()
+        await gone(wire)
+
+    work(test)

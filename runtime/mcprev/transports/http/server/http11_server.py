@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import select
 import socket
 from collections import deque
@@ -74,6 +75,8 @@ _NO_CODING: Final = HttpError(
 _FAILED: Final = HttpError(500, InternalError("the server failed"), null_id=True)
 _VERBS: Final = {verb.encode(): verb for verb in ("POST", "GET", "DELETE")}
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
+_URL: Final = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
+"""A target that is a URL, as it is sent to proxies; its authority is the host, whatever `Host` says (RFC 9112, section 3.2.2)."""
 _MAPPED: Final = "::ffff:"
 """How an address of IPv4 begins at a socket of both families."""
 _OFFERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
@@ -393,7 +396,7 @@ class Http11Connection(asyncio.Protocol):
         if self._reading_paused or parser.should_upgrade():
             self._receiving = None
             return
-        path = self.http_server.path if target == self.http_server.target else _path_of(target)
+        path = self.http_server.path if target == self.http_server.target else self._path_of(target)
         verb, values = parser.get_method(), dict(self._pairs)
         headers = Headers(values) if len(values) == len(self._pairs) else Headers.of(self._pairs)
         request = Http11Request(
@@ -414,6 +417,21 @@ class Http11Connection(asyncio.Protocol):
             if too_long is not None:
                 request.reject(too_long)
         self._take(request)
+
+    def _path_of(self, target: bytes) -> str | None:
+        """Return the decoded path of a request target; None if the target is invalid. The host of a URL replaces `Host`."""
+        if not target.startswith(b"/") and target != b"*":
+            found = _URL.match(target)
+            if found is None:
+                return None
+            # Two `Host` are left to be refused.
+            others = [pair for pair in self._pairs if pair[0] != b"host"]
+            if len(others) >= len(self._pairs) - 1:
+                self._pairs = [*others, (b"host", found[1])]
+        try:
+            return unquote((httptools.parse_url(target).path or b"/").decode("latin-1"))
+        except httptools.HttpParserInvalidURLError:
+            return None
 
     def on_body(self, data: bytes) -> None:
         """Add a part of the body; it is discarded if nothing will read it."""
@@ -593,11 +611,3 @@ def _address(transport: asyncio.BaseTransport, end: str) -> tuple[str, int] | No
         return None
     host, port, *_ = cast("tuple[object, ...]", found)
     return str(host).removeprefix(_MAPPED), cast("int", port)
-
-
-def _path_of(target: bytes) -> str | None:
-    """Return the decoded path of a request target; None if the target is invalid."""
-    try:
-        return unquote((httptools.parse_url(target).path or b"/").decode("latin-1"))
-    except httptools.HttpParserInvalidURLError:
-        return None
