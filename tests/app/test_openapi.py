@@ -27,6 +27,8 @@ from hypothesis import given, strategies as st
 import mcprev
 from fuzz.fuzzing import each_once
 from linear import Text, assert_linear
+from mcprev.app.arguments import ArgumentError
+from mcprev.app.entries import RegisteredTool
 from mcprev.app.openapi import (
     calls as openapi_calls,
     document as openapi_document,
@@ -35,7 +37,7 @@ from mcprev.app.openapi import (
     secrets as openapi_secrets,
 )
 from mcprev.app.openapi.calls import MAX_BODY, MAX_EXCERPT
-from mcprev.app.openapi.openapi import Select
+from mcprev.app.openapi.openapi import Api, Select
 from mcprev.app.openapi.secrets import Secrets
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req
@@ -338,6 +340,67 @@ def text_of(result: Any) -> str:
 def answer_of(result: Any) -> Any:
     assert not getattr(result, "is_error", None), text_of(result)
     return json.loads(text_of(result))
+
+
+LENIENT: Final[dict[str, Any]] = {
+    "n": {"type": "integer"},
+    "x": {"type": "number"},
+    "b": {"type": "boolean"},
+    "s": TEXT,
+    "e": {"enum": ["5", "a"]},
+    "l": {"type": "array", "items": {"type": "integer"}},
+    "o": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        ({"n": "5"}, {"n": 5}),
+        ({"n": " -5 "}, {"n": -5}),
+        ({"x": "1.50"}, {"x": 1.5}),
+        ({"b": "True"}, {"b": True}),
+        ({"l": "[1, 2]"}, {"l": [1, 2]}),
+        ({"l": ["1", 2]}, {"l": [1, 2]}),
+        ({"l": '["1"]'}, {"l": [1]}),
+        ({"o": '{"n": "7"}'}, {"o": {"n": 7}}),
+        ({"n": "", "b": "null", "s": "x"}, {"s": "x"}),
+        ({"s": "5", "e": "5"}, {"s": "5", "e": "5"}),  # what is valid stays
+        ({"n": "5.5"}, None),
+        ({"n": "five"}, None),
+        ({"n": "NaN"}, None),
+        ({"x": "Infinity"}, None),
+        ({"x": "1e999"}, None),
+        ({"n": "9" * 5000}, None),
+        ({"l": "1"}, None),
+        ({"s": 5}, None),
+        ({"e": "6"}, None),
+        ({"o": '{"n": "x"}'}, None),
+        ({"n": "5", "l": "x"}, None),  # one that fits does not save another
+        ({"q": "5"}, None),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_texts_that_models_send_are_converted_to_the_types_of_an_operation(
+    sent: dict[str, Any], meant: dict[str, Any] | None
+) -> None:
+    """As for functions; `strict_arguments=True` refuses what is converted."""
+    parts = body({"type": "object", "properties": LENIENT})
+    operation = {"operationId": "it", "requestBody": parts, "responses": OK}
+
+    def reads(**options: Any) -> Any:
+        ((_, _, tool),) = Api(document({"/x": {"post": operation}}), BASE, **options).entries()
+        assert isinstance(tool, RegisteredTool)
+        return tool.function.read(sent)["arguments"]
+
+    if meant is None:
+        with pytest.raises(ArgumentError):
+            reads()
+    else:
+        assert reads() == meant
+    if meant != sent:
+        with pytest.raises(ArgumentError):
+            reads(strict_arguments=True)
 
 
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)

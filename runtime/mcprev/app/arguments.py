@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
+from math import isfinite
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
@@ -36,6 +37,7 @@ MAX_REREAD: Final = 1024 * 1024
 """The maximum number of bytes of JSON, of all times together, after which no text within arguments is read any more."""
 _WORDS: Final = {"missing": "is missing"}
 """Replacements for pydantic's messages, in the words of the other checks of arguments."""
+_BOOLEANS: Final = frozenset({"true", "false"})
 _NOTHING: Final = ("", "null", "None")
 """Texts that models send for an optional argument that they leave out."""
 
@@ -77,6 +79,42 @@ def reread(
             value = _replaced(value, changed)
             places |= changed
     return read(to_json(value, inf_nan_mode="null")), places
+
+
+def reread_by_schema(
+    check: Callable[[Json], list[ValidationIssue]], given: Mapping[str, Json]
+) -> tuple[Mapping[str, Json], frozenset[Place]]:
+    """Return the arguments that a model may have meant for a schema, and the places of the texts that were converted.
+
+    `check` returns the places and errors of arguments. What remains wrong stays as it was sent.
+    """
+    value: Json = dict(given)
+    places, size = frozenset[Place](), 0
+    for _ in range(ROUNDS):
+        wrong = {place for place, _ in check(value)}
+        if not wrong:
+            return cast("Mapping[str, Json]", value), places
+        meant = {place: _by_words(_at(value, place)) for place in map(tuple, wrong)}
+        changed = frozenset(place for place, found in meant.items() if found is not _at(value, place))
+        size += len(to_json(value, inf_nan_mode="null"))
+        if not changed or size > MAX_REREAD:
+            break
+        value = _replaced(value, changed, _by_words)
+        places |= changed
+    return given, frozenset()
+
+
+def _by_words(value: Json) -> Json:
+    """Return what a string says as JSON of any type but text, None for a text of nothing; any other value unchanged."""
+    found = reinterpreted(value)
+    if not isinstance(found, str):
+        return found
+    with suppress(ValueError, RecursionError):
+        text = found.strip()
+        number: Json = json.loads(text.lower() if text.lower() in _BOOLEANS else text, parse_constant=float)
+        if isinstance(number, bool | int) or (isinstance(number, float) and isfinite(number)):
+            return number
+    return value
 
 
 def reinterpreted(value: Json) -> Json:
@@ -156,16 +194,16 @@ def _at(value: Json, place: Place) -> Json:
     return value
 
 
-def _replaced(value: Json, places: Collection[Place]) -> Json:
+def _replaced(value: Json, places: Collection[Place], meant: Callable[[Json], Json] = reinterpreted) -> Json:
     """Return a copy in which what is meant stands at each place; what is around several is copied once."""
     if () in places:
-        return reinterpreted(value)
+        return meant(value)
     inside: defaultdict[str | int, list[Place]] = defaultdict(list)
     for part, *rest in places:
         inside[part].append(tuple(rest))
     copy: Any = dict(value) if isinstance(value, OBJECT) else list(cast("list[Json]", value))
     for part, rests in inside.items():
-        copy[part] = _replaced(copy[part], rests)
+        copy[part] = _replaced(copy[part], rests, meant)
     return copy
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
-from mcprev.app.arguments import ArgumentError
+from mcprev.app.arguments import ArgumentError, reread_by_schema
 from mcprev.app.entries import Entry, RegisteredTool
 from mcprev.app.openapi.calls import JSON_TYPE, TOKEN, Backend, HttpSession, Operation
 from mcprev.app.openapi.document import (
@@ -87,21 +87,31 @@ Select: TypeAlias = Callable[[str, str, Mapping[str, Json]], bool]
 class _Called(Function):
     """Calls an operation with arguments that its schema allows."""
 
-    def __init__(self, operation: Operation, check: Validator, needed: Collection[str]) -> None:
-        """`needed` are the names of the required arguments."""
+    def __init__(
+        self, operation: Operation, check: Validator, needed: Collection[str], *, lenient: bool
+    ) -> None:
+        """`needed` are the names of the required arguments; `lenient` converts texts to the types of the schema."""
         super().__init__(operation)
-        self._check, self._needed = check, frozenset(needed)
+        self._check, self._needed, self._lenient = check, frozenset(needed), lenient
 
     def read(self, given: Mapping[str, Json]) -> dict[str, Any]:
         """Validate JSON arguments. Raises `ArgumentError`."""
         found = self._check({**given})
-        if found:  # models send null for what they leave out
-            given = {
-                name: value for name, value in given.items() if value is not None or name in self._needed
-            }
+        if found:
+            # Models send null for what they leave out.
+            given = self._without_nulls(given)
+            if self._lenient:
+                given, texts = reread_by_schema(lambda value: self._check(self._without_nulls(value)), given)
+                given = self._without_nulls(given)
+                if texts:
+                    names = ", ".join(sorted(".".join(map(str, place)) for place in texts))
+                    _logger.debug("%s(): converted %s to the types of the schema", self.title, names)
             if self._check({**given}):
                 raise ArgumentError(found)
         return super().read({"arguments": {**given}})
+
+    def _without_nulls(self, given: Mapping[str, Json]) -> dict[str, Json]:
+        return {name: value for name, value in given.items() if value is not None or name in self._needed}
 
 
 class Api:
@@ -117,9 +127,11 @@ class Api:
         routes: Sequence[OpenApiRoute] = (),
         *,
         output_schemas: bool = True,
+        strict_arguments: bool = False,
     ) -> None:
         """Read the document. Raises `ValueError`."""
         self._routes, self._output_schemas = routes, output_schemas
+        self._lenient = not strict_arguments
         self.document: Document = Document(load_document(document))
         self._select = select
         self._based = base_url is not None
@@ -275,7 +287,8 @@ class Api:
             output_schema=None if output is None else models.ToolOutputSchema.from_wire(output),
             annotations=_ANNOTATIONS[method],
         )
-        function = _Called(called, check, [key for key, argument in named.items() if argument.required])
+        required = [key for key, argument in named.items() if argument.required]
+        function = _Called(called, check, required, lenient=self._lenient)
         returns = ToolReturns(name, function, output)
         tool = RegisteredTool(listed=listed, function=function, returns=returns, tags=tags)
         if to == "tool":

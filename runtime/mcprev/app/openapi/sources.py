@@ -81,7 +81,11 @@ class AppSources:
         """
         from mcprev.app.openapi.openapi import Api
 
-        api = Api(document, base_url, session, headers, select, routes, output_schemas=output_schemas)
+        strict = options.get("strict_arguments", False)
+        api = Api(
+            document, base_url, session, headers, select, routes,
+            output_schemas=output_schemas, strict_arguments=strict,
+        )  # fmt: skip
         app = cls(name or api.info("title"), version or api.info("version"), **options)
         for kind, key, entry in api.entries():
             app._registered.add(kind, key, entry)
@@ -113,7 +117,11 @@ class AppSources:
         from mcprev.app.openapi.openapi import Api
 
         session = AsgiSession(web, MAX_BODY)
-        api = Api(web.openapi(), base_url, session, headers, select, routes, output_schemas=output_schemas)
+        strict = options.get("strict_arguments", False)
+        api = Api(
+            web.openapi(), base_url, session, headers, select, routes,
+            output_schemas=output_schemas, strict_arguments=strict,
+        )  # fmt: skip
         if web_lifespan:
             own = options.get("lifespan", ())
             options["lifespan"] = (session.lifespan, *((own,) if callable(own) else own))
