@@ -168,7 +168,7 @@ nginx: setup .interop/nginx/.ready .interop/haproxy/.ready
 	MCPREV_FUZZ_SECONDS=1 $(BIN)/pytest tests/interop/test_balancers.py tests/interop/test_balancers_tls.py
 
 proxies: nginx .interop/systemd/.ready .interop/asgi/.ready
-	$(BIN)/pytest tests/interop/test_asgi_servers.py tests/http/test_listening.py tests/runtime/test_first_process.py
+	$(BIN)/pytest tests/interop/test_asgi_servers.py tests/interop/test_socket_activation.py tests/http/test_listening.py tests/runtime/test_first_process.py
 
 # Where a package cannot be downloaded, its tests are skipped by hand; in CI that is a failure.
 define unpacked
