@@ -230,7 +230,7 @@ def _line(text: str) -> int:
 
 BROKEN = {
     "syntax": ("export interface A { b: string;\n", 1),
-    "class": (BASE + "\nexport class Level {}\n", len(BASE.splitlines()) + 2),
+    "twice": (BASE + "\nexport type Twice = 1;\nexport type Twice = 2;\n", len(BASE.splitlines()) + 3),
     "undeclared": (BASE.replace("extra: { [key: string]: unknown }", "extra: Nobody"), _line("extra:")),
 }
 

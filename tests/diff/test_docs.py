@@ -13,6 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner, Result
 
 from mcprev.cli import main
+from mcprev_codegen.diff.comparison.pairing import MAX_ALIKE
 from support import FOURTH, ROOT, SCHEMA
 
 PAGE: Final = (ROOT / "docs" / "diff.md").read_text(encoding="utf-8")
@@ -20,6 +21,10 @@ BLOCKS: Final = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.MULTILINE | 
 COMMANDS: Final = [line for kind, block in BLOCKS if kind == "sh" for line in block.splitlines()]
 TOML, YAML = (next(block for kind, block in BLOCKS if kind == name) for name in ("toml", "yaml"))
 PRINTED: Final = [block for kind, block in BLOCKS if not kind]
+
+
+def test_the_page_says_among_how_many_types_exchanged_names_are_recognised() -> None:
+    assert f"among at most {MAX_ALIKE} changed types" in PAGE
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -59,6 +59,13 @@ def _filter(option: str, name: str, metavar: str, told: str) -> Callable[[F], F]
 @_filter("--only", "only", "ID", "Show only changes with this rule or fingerprint")
 @_filter("--ignore", "ignore", "ID", "Leave out changes with this rule or fingerprint")
 @click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="TYPE",
+    help="Read only this type of two files and what it needs; may be repeated.",
+)
+@click.option(
     "--ignore-file",
     type=FILE,
     metavar="FILE",
@@ -85,6 +92,7 @@ def diff_command(
     methods: tuple[str, ...],
     only: tuple[str, ...],
     ignore: tuple[str, ...],
+    roots: tuple[str, ...],
     ignore_file: Path | None,
     docs: bool,
     fail_on: str | None,
@@ -94,7 +102,8 @@ def diff_command(
 ) -> None:
     """Show the changes from OLD to NEW, and which peers they break.
 
-    Each is a pinned revision, `latest`, or a schema.ts: a path, an https URL, or REF:PATH of a git checkout.
+    Each is a pinned revision, `latest`, or a schema.ts: a path, an https URL, or REF:PATH of a git checkout. A file on disk is read with
+    the files that it imports, a folder may be an npm package.
 
     Every change has two verdicts: for data that an old peer sends to a new one, and for the reverse. A verdict is
     breaking, dangerous or ok. It applies to peers that use different revisions without negotiating one.
@@ -116,7 +125,7 @@ def diff_command(
         if len(inputs) != 2:
             raise _UsageError("pass two inputs, OLD and NEW: revisions or schema.ts files")
         selection = Selection(Level(level), docs, direction, types, methods, only, ignore)
-        report = _compare(inputs[0], inputs[1], selection, ignore_file)
+        report = _compare(inputs[0], inputs[1], roots, selection, ignore_file)
         _output(REPORTS[form](report, style, _threshold(fail_on or "breaking")), output, style)
     if fail_on is not None and report.at_least(_threshold(fail_on)):
         sys.exit(_THRESHOLD_REACHED)
@@ -147,7 +156,9 @@ def _output(text: str, output: Path | None, style: TextStyle) -> None:
         sys.exit(_OUTPUT_FAILED)
 
 
-def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Path | None) -> Report:
+def _compare(
+    old_name: str, new_name: str, roots: Sequence[str], selection: Selection, ignore_file: Path | None
+) -> Report:
     from mcprev_codegen import diff
     from mcprev_codegen.inputs import schema_folder
 
@@ -155,7 +166,7 @@ def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Pa
     entries = diff.read_ignores(ignore_file) if ignore_file else ()
     try:
         old, new = (
-            diff.load_input(folder, _latest(folder) if name == _LATEST else name)
+            diff.load_input(folder, _latest(folder) if name == _LATEST else name, roots)
             for name in (old_name, new_name)
         )
         for warning in (*old.warnings, *new.warnings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
@@ -22,22 +23,30 @@ class UnknownRevisionError(ValueError):
     """Raised for a name that is neither a pinned revision nor the path of a file."""
 
 
-def load_input(folder: inputs.SchemaFolder, named: str) -> Revision:
+def load_input(folder: inputs.SchemaFolder, named: str, roots: Sequence[str] = ()) -> Revision:
     """Return the pinned revision of that name, or that of the schema.ts at a path, folder, URL or `REF:PATH`.
+
+    A file on disk is read with what it imports; a folder may also have an index.ts or be an npm package. `roots` are the types to
+    read of a file, with what they need.
 
     Raises `UnknownRevisionError` for a name that is none of these, `CodegenError` if a schema cannot be loaded.
     """
     pins = inputs.load_pins(folder)
+    if named in pins and roots:
+        raise UnknownRevisionError(f"--root is for files, and '{named}' is a revision: name two files")
     if named in pins:
         return load_revision(folder, named)
     if inputs.is_url(named):
-        return _loaded(folder, inputs.fetch(named), inputs.without_secrets(named), urlsplit(named).path)
+        return _loaded(
+            folder, inputs.fetch(named), inputs.without_secrets(named), urlsplit(named).path, roots
+        )
     path = Path(named)
     if _is_git(named):
         found, data = _git_file(named)
-        return _loaded(folder, data, found, found.partition(":")[2])
+        return _loaded(folder, data, found, found.partition(":")[2], roots)
     if path.is_dir():
-        path /= SCHEMA_FILE
+        own = path / SCHEMA_FILE
+        path = own if own.is_file() else inputs.index_of(path) or own
     if not (path.suffix == SUFFIX or os.sep in named or path.exists()):
         known = ", ".join(pins) or "none"
         raise UnknownRevisionError(
@@ -45,11 +54,13 @@ def load_input(folder: inputs.SchemaFolder, named: str) -> Revision:
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file")
-    return load_file(folder, path)
+    return load_file(folder, path, roots=roots)
 
 
-def _loaded(folder: inputs.SchemaFolder, data: bytes, source: str, path: str) -> Revision:
-    return load_bytes(folder, data, source, PurePosixPath(path).parent.name)
+def _loaded(
+    folder: inputs.SchemaFolder, data: bytes, source: str, path: str, roots: Sequence[str]
+) -> Revision:
+    return load_bytes(folder, data, source, PurePosixPath(path).parent.name, roots=roots)
 
 
 def _is_git(named: str) -> bool:

@@ -18,7 +18,7 @@ from mcprev_codegen.facts.senders import find_senders
 from mcprev_codegen.facts.vocabulary import MESSAGE_UNIONS, VERSION_CONSTANT
 from mcprev_codegen.python import check_revision
 from mcprev_codegen.resolve import Schema, distribute, hoist
-from mcprev_codegen.typescript import parse
+from mcprev_codegen.typescript import Sources, parse
 
 _MCP_MODULES: Final = "@modelcontextprotocol/"
 """The start of the names of modules that have MCP's own types, which a pinned revision has as well."""
@@ -58,23 +58,41 @@ def load_pinned(folder: inputs.SchemaFolder) -> dict[str, Revision]:
     return found
 
 
-def load_file(folder: inputs.SchemaFolder, path: Path, revision: str | None = None) -> Revision:
-    """Return the revision of a schema.ts that is not pinned, with its comments.
+def load_file(
+    folder: inputs.SchemaFolder, path: Path, revision: str | None = None, roots: Sequence[str] = ()
+) -> Revision:
+    """Return the revision of a schema.ts that is not pinned, with its comments and the files that it imports.
 
     `revision` selects the overlay entries; those that do not fit are ignored. Without it, they are those of the pinned
-    revision that the file's folder is named after, else of the version that the file declares. Raises `CodegenError`.
+    revision that the file's folder is named after, else of the version that the file declares. `roots` are the types to read, with
+    what they need; without them, what describes no data is left out with a warning. Raises `CodegenError`.
     """
-    return load_bytes(folder, inputs.read_file(path), str(path), inputs.resolved(path).parent.name, revision)
+    data, files = inputs.read_file(path), inputs.TypeScriptFiles(
+        lambda name: _pinned_file(folder, None, name)
+    )
+    return load_bytes(
+        folder, data, str(path), inputs.resolved(path).parent.name, revision, files=files, roots=roots
+    )
 
 
 def load_bytes(
-    folder: inputs.SchemaFolder, data: bytes, source: str, folder_name: str, revision: str | None = None
+    folder: inputs.SchemaFolder,
+    data: bytes,
+    source: str,
+    folder_name: str,
+    revision: str | None = None,
+    *,
+    files: Sources | None = None,
+    roots: Sequence[str] = (),
 ) -> Revision:
     """Return what `load_file` returns for a file that has been read.
 
-    `source` is its name in errors, `folder_name` the name of its folder.
+    `source` is its name in errors, `folder_name` the name of its folder, `files` has what it imports. Without them it is read
+    strictly.
     """
-    declared = _declared(data, source)
+    text = inputs.decoded(data, source)
+    module = parse(text, source, files, strict=files is None, roots=roots)
+    declared = Schema(module, source, text.split("\n"))
     version = _version(declared)
     name = revision or (folder_name if folder_name in inputs.load_pins(folder) or not version else version)
     return _derived(folder, declared, name, Problems(name, version))
@@ -156,12 +174,6 @@ def _pinned_file(folder: inputs.SchemaFolder, like: str | None, module: str) -> 
     known = [name for name in inputs.load_pins(folder) if inputs.is_dated(name)]
     name = like if like in inputs.load_pins(folder) else known[-1] if known else None
     return None if name is None else str(inputs.contract_path(folder, name))
-
-
-def _declared(data: bytes, source: str) -> Schema:
-    """Return the schema of a file as declared. Raises `CodegenError`."""
-    text = inputs.decoded(data, source)
-    return Schema(parse(text, source), source, text.split("\n"))
 
 
 def _version(declared: Schema) -> str | None:

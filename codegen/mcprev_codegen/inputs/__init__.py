@@ -15,7 +15,11 @@ from mcprev_codegen.inputs.folder import (
     schema_folder as schema_folder,
 )
 from mcprev_codegen.inputs.git import find_repository as find_repository
-from mcprev_codegen.inputs.imports import TypeScriptFiles as TypeScriptFiles, schema_file as schema_file
+from mcprev_codegen.inputs.imports import (
+    TypeScriptFiles as TypeScriptFiles,
+    index_of as index_of,
+    schema_file as schema_file,
+)
 from mcprev_codegen.inputs.names_file import load_names as load_names, with_names as with_names
 from mcprev_codegen.inputs.pins import *  # noqa: F403
 from mcprev_codegen.inputs.tables import Table as Table, read_table as read_table

@@ -60,6 +60,11 @@ def schema_file(path: Path) -> Path:
     return found
 
 
+def index_of(folder: Path) -> Path | None:
+    """Return the file of a folder that is a package or has an index; None if it has none."""
+    return _entry(folder, ".")
+
+
 def _file(path: Path) -> Path | None:
     """Return the file that a path without an ending, with that of a script or with its own means."""
     if path.name.endswith(_ENDINGS) and path.is_file():

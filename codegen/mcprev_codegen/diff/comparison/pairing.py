@@ -27,7 +27,7 @@ MIN_KEPT: Final = 0.75
 """The minimum share of members that an object keeps to be recognised under another name."""
 MIN_SHARED: Final = 0.5
 """The minimum share of uses, and of members, that a type keeps to be recognised by its uses."""
-_MAX_ALIKE: Final = 32
+MAX_ALIKE: Final = 32
 """The maximum number of changed types with the same members that are compared with one another, each with each."""
 
 
@@ -104,7 +104,7 @@ def _detect_swaps(old: View, new: View, new_of: dict[str, str]) -> None:
     found: dict[str, str] = {}
     for name in changed:
         alike = like.get(_outline(old, name), [])
-        candidates = [other for other in alike if other != name] if len(alike) <= _MAX_ALIKE else []
+        candidates = [other for other in alike if other != name] if len(alike) <= MAX_ALIKE else []
         same = [other for other in candidates if _have_same_values(old, name, new, other)]
         if len(same) == 1:
             found[name] = same[0]

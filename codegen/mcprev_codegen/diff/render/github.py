@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from mcprev_codegen.diff.changes import Report, Verdict
+from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.diff.report import Row, in_rows, wording
 from mcprev_codegen.errors import clean
 
@@ -47,10 +48,11 @@ def _place(report: Report, row: Row) -> dict[str, str]:
     """Return the file and lines of a row: in the new file, or in the old one if the new one is not in the checkout."""
     change = row.first
     for subject, place in ((report.new, change.new), (report.old, change.old)):
-        if subject.file is not None:
-            span = place.span if place else None
+        span = place.span if place else None
+        file = subject.file and (checkout_file(span.path) if span and span.path else subject.file)
+        if file is not None:
             lines = {"line": str(span.line), "endLine": str(span.end_line)} if span and span.line else {}
-            return {"file": subject.file, **lines}
+            return {"file": file, **lines}
     return {}
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Final
 
 from mcprev_codegen.diff.changes import Case, Change, Place, Report, RuleTable
+from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.diff.report import History
 
 REPORT_FORMAT: Final = 1
@@ -87,4 +88,5 @@ def _place(place: Place | None) -> dict[str, object] | None:
     if place is None:
         return None
     line, end = (place.span.line, place.span.end_line) if place.span else (None, None)
-    return {"path": place.path, "text": place.text, "line": line, "end_line": end}
+    other = {"file": checkout_file(place.span.path)} if place.span and place.span.path else {}
+    return {"path": place.path, "text": place.text, "line": line, "end_line": end, **other}

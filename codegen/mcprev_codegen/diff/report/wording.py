@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcprev_codegen.diff.changes import Change, Level, Names, Report, Verdict
+from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.diff.report.rows import Row, in_rows
 
 NO_NEGOTIATION: Final = (
@@ -122,5 +123,9 @@ def sent_by(change: Change) -> str:
 def source_lines(change: Change) -> str:
     """Return the lines of both sides in their sources: `line 120 of the old schema and 133 of the new schema`."""
     sides = (("old", change.old), ("new", change.new))
-    found = [f"{p.span.line} of the {label} schema" for label, p in sides if p and p.span and p.span.line]
+    found = [
+        f"{p.span.line} of {checkout_file(p.span.path) if p.span.path else f'the {label} schema'}"
+        for label, p in sides
+        if p and p.span and p.span.line
+    ]
     return f"line {' and '.join(found)}" if found else ""
