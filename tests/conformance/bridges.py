@@ -84,7 +84,7 @@ async def tasks_leg(suite: Suite, front: str, revision: str, only: str | None) -
     cases = [
         Case("server", name, WIRES[-1]) for name in names if name.startswith(TASKS) and only in (None, name)
     ]
-    return await asyncio.gather(*(suite.case(case, "--url", front) for case in cases))
+    return await asyncio.gather(*(suite.case(case, "--url", front, bound=BOUND) for case in cases))
 
 
 async def client_leg(suite: Suite, revision: str, only: str | None) -> list[list[Verdict]]:
@@ -101,7 +101,7 @@ async def client_leg(suite: Suite, revision: str, only: str | None) -> list[list
             for name in names
             if only in (None, name) and (wire == revision or not name.startswith(AUTH))
         ]
-        verdicts.append(await asyncio.gather(*(suite.case(case, *command) for case in cases)))
+        verdicts.append(await asyncio.gather(*(suite.case(case, *command, bound=BOUND) for case in cases)))
     return verdicts
 
 
