@@ -195,7 +195,7 @@ async def kill(app: AsgiApp) -> None:
     sessions.worker.abandon()
     sessions.changes.on_read.clear()
     sessions.changes.on_away.clear()
-    tasks = set(sessions._tasks)
+    tasks = set(sessions.background)
     if sessions._ticking is not None:
         tasks.add(sessions._ticking)
     for copy in sessions._by_key.values():

@@ -23,6 +23,7 @@ from mcprev.client.callback_queue import CallbackQueue
 from mcprev.client.calls import MethodPlan, listener, until
 from mcprev.client.options import KNOWN, Options, caller_meta, unknown_option
 from mcprev.client.server_cache import ServerCache
+from mcprev.core.background import Background
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import keep_pinging
@@ -108,7 +109,7 @@ class ClientSession:
         """Whether the client is being closed."""
         self._waiting_for_success: set[asyncio.Event] = set()
         """Set when a request succeeds, or when there is another connection."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background(logger, "what a session of a client does in the background")
         self._use(opened)
 
     def _use(self, opened: OpenedConnection) -> None:
@@ -373,10 +374,7 @@ class ClientSession:
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task until the session is closed, whichever its connection is."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._background.start(work)
 
     async def aclose(self) -> None:
         """End the connection and every task; replace no connection from now on."""
@@ -386,10 +384,7 @@ class ClientSession:
             await asyncio.wait({self._replacing})
         await self.callbacks.aclose(LINGER)
         await self.connection.aclose()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        await self._background.aclose()
 
 
 class SessionFactory(Protocol):

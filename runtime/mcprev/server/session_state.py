@@ -24,6 +24,7 @@ from typing import Final, TypeVar, cast, overload
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from mcprev.callbacks import at_once
+from mcprev.core.background import Background
 from mcprev.core.connection import Connection
 from mcprev.core.shares import Shares, free_of
 from mcprev.core.store import Records, stored_for_client
@@ -111,7 +112,7 @@ class SessionStates:
         self.handles: HandleStates = HandleStates(limits.max_handles)
         self._of_connections: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._removing: set[asyncio.Task[None]] = set()
+        self._background = Background(_log, "the state of a session that has ended")
 
     def of(self, connection: Connection, principal: str | None, client: str | None = None) -> SessionState:
         """Return the state of a request; `client` is whose share a state that only a handle names counts for."""
@@ -142,9 +143,7 @@ class SessionStates:
         return found
 
     def _start_removing(self, record: str) -> None:
-        task = asyncio.ensure_future(self._remove(record))
-        self._removing.add(task)
-        task.add_done_callback(self._removing.discard)
+        self._background.start(self._remove(record))
 
     async def _remove(self, record: str) -> None:
         try:

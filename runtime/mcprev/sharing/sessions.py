@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
+from mcprev.core.background import Background
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import CLOSE
@@ -98,7 +99,7 @@ class SharedSessions:
         )
         self._by_key: dict[str, Copy] = {}
         self._restoring: dict[str, asyncio.Future[None]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.background: Background = Background(_logger, "what workers share of sessions")
         self._ticking: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self.changes.on_read.add(self._tell_changes)
@@ -106,18 +107,7 @@ class SharedSessions:
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a coroutine as a task, which is waited for in the end; what it raises is logged."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, StoreError):
-            _logger.warning("the store cannot be used: %s", error)
-        elif error is not None:
-            _logger.error("a session failed", exc_info=error)
+        return self.background.start(work)
 
     # -- opening and restoring -----------------------------------------------------------------------------
 
@@ -379,12 +369,8 @@ class SharedSessions:
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait({self._ticking})
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=CLOSE)
-        for task in tuple(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=CLOSE)
+        await self.background.finish(CLOSE)
+        await self.background.aclose(CLOSE)
         with suppress(StoreError):
             await self.worker.aclose()
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, cast
 
+from mcprev.core.background import Background
 from mcprev.core.limits import CLOSE
 from mcprev.core.store import LogBounds, LogItem, Store
 from mcprev.errors import Json, StoreError
@@ -70,7 +71,7 @@ class Worker:
         self._closed = False
         self._starting: asyncio.Lock = asyncio.Lock()
         self._running: list[asyncio.Task[None]] = []
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving = Background(_logger, "a message of another worker")
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Json]] = {}
         self._alive: dict[int, tuple[float, bool]] = {}
@@ -272,19 +273,12 @@ class Worker:
             if answer is not None and not answer.done():
                 answer.set_result(message.get("value"))
         elif message:
-            task = asyncio.get_running_loop().create_task(self._serve(message), name="message")
-            self._serving.add(task)
-            task.add_done_callback(self._serving.discard)
+            self._serving.start(self._serve(message), name="message")
 
     async def _serve(self, message: dict[str, Json]) -> None:
-        try:
-            value = await self._handle(message)
-            if "ask" in message:
-                await self.send(int(message["from"]), {"answers": message["ask"], "value": value})
-        except StoreError as error:
-            _logger.warning("a message of another worker cannot be served: %s", error)
-        except Exception:
-            _logger.exception("a message of another worker failed")
+        value = await self._handle(message)
+        if "ask" in message:
+            await self.send(int(message["from"]), {"answers": message["ask"], "value": value})
 
 
 def _object(value: bytes) -> dict[str, Json]:
