@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from api.wire import judge
-from mcprev.bridge.client_requests import ClientRequests
+from mcprev.bridge.clients import BridgedClients
 from mcprev.bridge.upstream import ServerMessages
 from mcprev.core.connection import Connection
 from mcprev.protocol.connection_state import Channel, IncomingRequest
@@ -65,7 +65,7 @@ def judged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     flush: Any = Connection._flush
 
     def judging(self: Connection) -> None:
-        if isinstance(self._request_handler, ClientRequests | ServerMessages):
+        if isinstance(self._request_handler, BridgedClients | ServerMessages):
             for channel, data in self._connection_state.sends if self._sendable else ():
                 kind = str(getattr(channel, "method", None))
                 seen[kind] += 1

@@ -18,10 +18,10 @@ from typing_extensions import override
 import mcprev
 from api.wire import INFO, Message
 from bridge.hands import Downstream
+from bridge.insides import hub_of
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.peers import Peers
-from mcprev.bridge.several.handler import SeveralClients
 from mcprev.bridge.shared_sessions import BridgedSessions
 from mcprev.core.store import Store
 from mcprev.revisions import Revision
@@ -104,10 +104,10 @@ class Fellows:
         self.target = target
         """All of them behind the front."""
 
-    def shared(self, at: int) -> BridgedSessions[Any]:
+    def shared(self, at: int) -> BridgedSessions:
         """The sessions of a process."""
-        handler: Any = self.bridges[at].request_handler
-        shared: BridgedSessions[Any] = handler._shared
+        shared = self.bridges[at]._clients.shared
+        assert shared is not None
         return shared
 
     def peers(self, at: int) -> Peers:
@@ -120,10 +120,7 @@ class Fellows:
 
     def held_calls(self, at: int) -> int:
         """The calls that wait for a user at a process."""
-        handler = self.bridges[at].request_handler
-        assert isinstance(handler, SeveralClients)
-        assert handler._hub is not None
-        return sum(len(member.stateless.held) for member in handler._hub.members.values())
+        return sum(len(member.stateless.held) for member in hub_of(self.bridges[at]).members.values())
 
     async def kill(self, at: int) -> None:
         """End a process without a word; its lease is over, as some seconds later."""

@@ -17,6 +17,7 @@ from typing_extensions import override
 import mcprev
 from api.wire import VERSION, HandClient, Message
 from bridge.hands import Servers
+from bridge.insides import front_of
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
 from mcprev.errors import StoreError
@@ -135,9 +136,8 @@ class Processes:
         await kill_sessions(self.apps[number])
         if serving:
             await asyncio.wait(serving)
-        clients: Any = self.bridges[number].clients
-        await clients._relay.aclose()
-        clients._shared = None
+        await front_of(self.bridges[number]).state.aclose()
+        self.bridges[number]._clients.shared = None
         self.lines[number].cut = False
         for worker in workers:
             if worker._lease is not None:
@@ -146,13 +146,11 @@ class Processes:
 
     def peers(self, number: int) -> Any:
         """What a process knows of the others."""
-        stateless: Any = self.bridges[number].clients._stateless
-        return stateless.peers
+        return front_of(self.bridges[number]).peers
 
     def shared(self, number: int) -> Any:
         """The sessions of a process that it shares."""
-        found: Any = self.bridges[number].clients._shared
-        return found
+        return self.bridges[number]._clients.shared
 
     def holders(self) -> list[int]:
         """The processes that hold a session, once for each."""

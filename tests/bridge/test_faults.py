@@ -26,6 +26,7 @@ from bridge.hands import (
     said,
     text,
 )
+from bridge.insides import front_of, stateless_of
 from fuzz.fuzzing import each_once
 from http_in_process import InProcess
 from mcprev.bridge import relay
@@ -285,8 +286,7 @@ def test_a_client_that_goes_in_a_call_leaves_nothing(row: Revision, there: Revis
                 await asked
             await asyncio.sleep(6)
             await until(lambda: all(up.lost for up in opened(servers)))
-            relay = bridge.clients._relay
-            assert relay is not None
+            relay = front_of(bridge).state
             assert len(relay.upstreams) == 0
             assert not relay.tasks
 
@@ -308,8 +308,7 @@ def test_a_client_that_goes_while_it_is_asked_leaves_nothing(row: Revision, ther
             asked.cancel()
             await asyncio.sleep(11)
             await until(lambda: all(up.lost for up in opened(servers)))
-            stateless = bridge.clients._stateless
-            assert stateless is not None
+            stateless = stateless_of(bridge)
             assert not stateless.held
 
     run(main())

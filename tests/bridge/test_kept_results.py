@@ -31,6 +31,7 @@ from bridge.hands import (
     said,
     text,
 )
+from bridge.insides import stateless_of
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
@@ -204,8 +205,7 @@ def test_a_kept_result_is_bounded_in_time_and_number() -> None:
             (up,) = made()
             more = await asked_once(client)
             await answered_by(up)
-            stateless = bridge.clients._stateless
-            assert stateless is not None
+            stateless = stateless_of(bridge)
             assert len(stateless.held) == 1
             second = (await client.ask("tools/call", {"name": "work"})).error
             assert "too many calls are waiting" in second["message"]

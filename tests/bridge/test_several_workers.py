@@ -36,7 +36,6 @@ from fuzz.fuzzing import each_once
 from mcprev.bridge.answers import GONE
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.peers import ENDED
-from mcprev.bridge.several.handler import SeveralClients
 from mcprev.bridge.shared_sessions import TTL
 from mcprev.bridge.upstreams import Bounds
 from mcprev.core.store import Store
@@ -371,9 +370,7 @@ def test_a_process_that_stops_ends_what_was_passed_on_to_it() -> None:
             await client.begin(0)
             call = asyncio.ensure_future(client.call_at(OTHER, "bank__waits"))
             await waiting.begun.wait()
-            handler = made.bridges[0].request_handler
-            assert isinstance(handler, SeveralClients)
-            stopping = asyncio.ensure_future(handler.end())
+            stopping = asyncio.ensure_future(made.bridges[0]._clients.end())
             await asyncio.sleep(0)
             assert said(await client.call_at(OTHER, "files__who"))[0] == "files"
             assert len(servers["files"].made) == 2

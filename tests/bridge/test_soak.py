@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from api.wire import Error, Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, question, said, text
+from bridge.insides import stateless_of
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import DEFAULT, Revision
@@ -137,8 +138,7 @@ def _resident() -> float:
 
 async def _emptied(bridge: Bridge) -> None:
     """Wait until nothing is left of any client."""
-    stateless = bridge.clients._stateless
-    assert stateless is not None
+    stateless = stateless_of(bridge)
     relay = stateless.relay
     async with asyncio.timeout(LIMIT):
         for left in (

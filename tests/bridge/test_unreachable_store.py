@@ -1,5 +1,7 @@
 """A store that the processes of a bridge share, and that cannot be reached."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import Any
@@ -27,9 +29,8 @@ def test_a_request_is_answered_if_what_processes_share_cannot_be_read(row: Revis
         bridge = mcprev.Bridge({"one": target} if several else target)
         client = Downstream(row)
         async with bridged(bridge, client):
-            handler = bridge.request_handler
-            running = getattr(handler, "_hub" if several else "_relay")
-            running.prepare = unreachable
+            front: Any = bridge._clients.front
+            front.state.prepare = unreachable
             error = (await client.ask("tools/list")).error
             assert error["data"] == {"reason": "store_unavailable", "mayHaveRun": True}
 

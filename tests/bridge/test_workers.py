@@ -15,6 +15,7 @@ import pytest
 
 import mcprev
 from bridge.hands import Upstream, question
+from bridge.insides import stateless_of
 from http_in_process import InProcess
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
@@ -97,8 +98,7 @@ def test_a_held_call_is_continued_by_any_worker() -> None:
                     assert [each["content"]["name"] for each in answers] == ["who? 1", "who? 2"]
             assert len(told) >= 1
             for bridge in workers.bridges:
-                stateless = bridge.clients._stateless
-                assert stateless is not None
+                stateless = stateless_of(bridge)
                 assert not stateless.held
 
     run(main())
@@ -124,9 +124,7 @@ def test_the_call_of_a_worker_that_has_ended_is_over() -> None:
         ):
             call = asyncio.ensure_future(client.call_tool("twice", {}))
             await asked.wait()
-            holder = next(b for b in workers.bridges if b.clients._stateless and b.clients._stateless.held)
-            stateless = holder.clients._stateless
-            assert stateless is not None
+            stateless = next(found for found in map(stateless_of, workers.bridges) if found.held)
             assert stateless.peers is not None
             await stateless.peers.aclose()  # what a worker does that ends, or its lease when it is killed
             go_on.set()

@@ -9,33 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from functools import partial
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from typing_extensions import Unpack, override
 
-from mcprev.bridge.client_requests import ClientRequests
-from mcprev.bridge.introduction import (
-    DISCOVER,
-    INITIALIZE,
-    ClientIntroduction,
-    RelayCapabilities,
-    versions_of,
-)
+from mcprev.bridge.clients import BridgedClients, Front
+from mcprev.bridge.introduction import RelayCapabilities
 from mcprev.bridge.opening import OpeningProtocol
-from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.pair import Policy, Report
-from mcprev.bridge.relay import BridgeOptions, Exchange, Relay, Serve, Within
-from mcprev.bridge.sessions import SessionPeer
+from mcprev.bridge.relay import BridgeOptions, Relay, Within
 from mcprev.bridge.shared_name import NAME, name_of_servers, name_of_target
-from mcprev.bridge.stateless import StatelessClients
+from mcprev.bridge.single_server import SingleServer
 from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.core.capabilities import introduction
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
-from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.revisions import select
 from mcprev.server.service import Service
@@ -44,13 +34,11 @@ from mcprev.version import __version__
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
-    from mcprev.bridge.several.handler import SeveralClients
     from mcprev.bridge.several.hub import Hub
     from mcprev.bridge.several.logins import Logins
     from mcprev.bridge.several.member import ServerSpec
     from mcprev.bridge.several.names import Prefixes
     from mcprev.bridge.several.servers import ConfigFile, Servers
-    from mcprev.bridge.shared_sessions import BridgedSessions
     from mcprev.core.store import Records, Store
     from mcprev.protocol.cache import ResultCache
     from mcprev.server.middleware import Middleware
@@ -165,18 +153,13 @@ class Bridge(Service):
             from mcprev.bridge.around import Around
 
             around = Around(self, middleware)
-        self._clients = _Clients(self, around)
-        handler: _Clients | SeveralClients = self._clients
-        if self._specs is not None:
-            from mcprev.bridge.several.handler import SeveralClients
-
-            handler = SeveralClients(around)
-        self.request_handler: RequestHandler[Connection] = handler
-        self.on_kept.append(handler.watch)
+        self._clients = BridgedClients(around)
+        self.request_handler: RequestHandler[Connection] = self._clients
+        self.on_kept.append(self._clients.watch)
         self._hub: Hub | None = None
 
-    def begin(self, files: ExitStack) -> Relay | Hub:
-        """Return the shared state of the running bridge. Raises `OSError` if the file of the recording cannot be opened."""
+    def _begin(self, files: ExitStack) -> Front:
+        """Return what the clients of the running bridge are served with. Raises `OSError` if the file of the recording cannot be opened."""
         recording = record = None
         if self._record is not None:
             from mcprev.bridge.records import recorder
@@ -199,12 +182,13 @@ class Bridge(Service):
         }
         if self._specs is not None:
             from mcprev.bridge.several.hub import Hub
+            from mcprev.bridge.several.several_servers import SeveralServers
 
             hub = Hub(
                 prefixes=self._prefixes,
                 server_revisions=self._server_revisions,
                 recording=recording,
-                store=self.shared_store(),
+                store=self._shared_store(),
                 options=options,
                 **options,
             )
@@ -214,10 +198,10 @@ class Bridge(Service):
             if self._logins is not None:
                 hub.use(self._logins)
             self._hub = hub
-            return hub
+            return SeveralServers(hub)
         assert self._target is not None
         upstreams = Upstreams(self._target, self._server_revisions, self._own, self._bounds, recording)
-        return Relay(upstreams=upstreams, **options)
+        return SingleServer(Relay(upstreams=upstreams, **options), self, self._shared_store())
 
     def _set_target(self, given: Target | PipeServer | HasServer | str | Servers | ConfigFile) -> str:
         """Set the server or servers; return the name of the bridge in a store."""
@@ -285,7 +269,7 @@ class Bridge(Service):
             raise TypeError("this bridge has one server: pass a mapping of servers to `Bridge`")
         self._configure(specs_of(servers, self._logins))
 
-    def shared_store(self) -> Store | None:
+    def _shared_store(self) -> Store | None:
         """Return the store that the workers of the bridge share; None if they share no complete store."""
         if self.records is None or not hasattr(self.records, "append"):
             return None
@@ -299,99 +283,14 @@ class Bridge(Service):
             )
         return cast("Store", found)
 
-    async def _run(self) -> AsyncGenerator[Relay | Hub, None]:
+    async def _run(self) -> AsyncGenerator[Front, None]:
         """The lifespan of a bridge: its connections to servers end with it."""
-        clients: Any = self.request_handler
         with ExitStack() as files:
-            running = self.begin(files)
-            clients.begin(running)
+            front = self._begin(files)
+            self._clients.begin(front)
             try:
-                yield running
+                yield front
             finally:
-                await clients.end()
+                await self._clients.end()
                 self._hub = None
-                await running.aclose()
-
-    @property
-    def clients(self) -> _Clients:
-        """Serves the clients of a bridge with one server."""
-        return self._clients
-
-
-class _Clients(ClientRequests):
-    """Serves the requests of every client: the request handler of a bridge."""
-
-    def __init__(self, bridge: Bridge, around: Within | None) -> None:
-        super().__init__(around)
-        self._bridge = bridge
-        self._tasks = BridgedTasks(bridge)
-        self._relay: Relay | None = None
-        self._stateless: StatelessClients | None = None
-        self._shared: BridgedSessions[SessionPeer] | None = None
-
-    def begin(self, relay: Relay) -> None:
-        """Serve from now on."""
-        self._relay = self._state = relay
-        store = self._bridge.shared_store()
-        peers = None
-        if store is not None:
-            from mcprev.bridge.peers import Peers
-            from mcprev.bridge.shared_sessions import BridgedSessions
-
-            peers = Peers(store, relay)
-            self._shared = BridgedSessions(store, peers, relay, SessionPeer, self._make_peer)
-        self._stateless = stateless = StatelessClients(relay, self._tasks, peers)
-        if peers is not None:
-            peers.continue_held = stateless.continue_for_peer
-
-    async def end(self) -> None:
-        """Serve nothing any more."""
-        stateless = self._stateless
-        self._relay = self._state = self._stateless = self._shared = None
-        if stateless is not None and stateless.peers is not None:
-            await stateless.peers.aclose()
-
-    @override
-    def _choose(self, incoming: IncomingRequest, connection: Connection) -> tuple[Exchange, Serve]:
-        relay, stateless, shared = self._relay, self._stateless, self._shared
-        assert relay is not None
-        assert stateless is not None
-        in_session = incoming.revision.handshake
-        if in_session and (shared is None or connection.session_id is None):
-            peer = connection.peer_context
-            if not isinstance(peer, SessionPeer) or incoming.method == INITIALIZE:
-                peer = self._begin_session(incoming, connection)
-            return Exchange(relay, incoming, connection, peer.name, peer.outlet), peer.serve
-        exchange = self._exchange(relay, incoming, connection)
-        if in_session and shared is not None:
-            return exchange, shared.serve
-        client = ClientIntroduction(incoming.revision, incoming.capabilities, incoming.client_info)
-        if incoming.method == DISCOVER:
-            return exchange, partial(stateless.discover, client=client, versions=versions_of(relay.revisions))
-        return exchange, partial(stateless.serve, client=client)
-
-    def _begin_session(self, incoming: IncomingRequest, connection: Connection) -> SessionPeer:
-        """Return the client of a connection's session, which is known from its first request on."""
-        params = incoming.params if incoming.method == INITIALIZE else None
-        client = ClientIntroduction.of_session(incoming, params)
-        peer = connection.peer_context = self._make_peer(connection, client)
-        return peer
-
-    def _make_peer(self, connection: Connection, client: ClientIntroduction) -> SessionPeer:
-        """Return the client of a session, which has said this of itself."""
-        assert self._relay is not None
-        return SessionPeer(self._relay, self._tasks, connection, client, self._name(connection))
-
-    def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
-        """Pass a notification of a client with a session to the server; return whether another process has to."""
-        peer, shared = connection.peer_context, self._shared
-        if shared is not None and connection.session_id is not None and not shared.holds(connection):
-            return True
-        if isinstance(peer, SessionPeer):
-            peer.notified_by_client(notified)
-        return False
-
-    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
-        """Pass a notification to the process that holds its session."""
-        if self._shared is not None:
-            await self._shared.notify(notified, connection)
+                await front.state.aclose()

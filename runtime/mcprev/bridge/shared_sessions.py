@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from mcprev.bridge.answers import Gone
@@ -30,7 +30,7 @@ from mcprev.sharing.session import Copy, copy_of
 from mcprev.sharing.streams import LOST
 
 if TYPE_CHECKING:
-    from mcprev.bridge.relay import BridgeState, Exchange
+    from mcprev.bridge.relay import BridgeState, Exchange, Outlet
     from mcprev.core.connection import Connection
     from mcprev.core.store import Record, Store
     from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -57,6 +57,16 @@ class HeldSession(Protocol):
     @property
     def connection(self) -> Connection:
         """The connection of the client."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name of the session in recordings."""
+        ...
+
+    @property
+    def outlet(self) -> Outlet:
+        """Sends notifications to the client."""
         ...
 
     async def prepare(self) -> None:
@@ -88,16 +98,15 @@ class HeldSession(Protocol):
         ...
 
 
-S = TypeVar("S", bound=HeldSession)
-MakeSession: TypeAlias = "Callable[[Connection, ClientIntroduction], S]"
+MakeSession: TypeAlias = "Callable[[Connection, ClientIntroduction], HeldSession]"
 """Makes the client of a session, which has said this of itself."""
 
 
-class BridgedSessions(Generic[S]):
+class BridgedSessions:
     """The sessions that the workers of one bridge share, as one of them sees them."""
 
     def __init__(
-        self, store: Store, peers: Peers, state: BridgeState, kind: type[S], make: MakeSession[S]
+        self, store: Store, peers: Peers, state: BridgeState, kind: type[HeldSession], make: MakeSession
     ) -> None:
         """`make` makes the client of a session, which is of a `kind`."""
         self._store = store
@@ -105,7 +114,7 @@ class BridgedSessions(Generic[S]):
         self._state = state
         self._kind = kind
         self._make = make
-        self._held: dict[str, S] = {}
+        self._held: dict[str, HeldSession] = {}
         """The clients whose connections to servers are here, by key."""
         self._written: dict[str, float] = {}
         self._versions: dict[str, int] = {}
@@ -179,7 +188,7 @@ class BridgedSessions(Generic[S]):
 
     async def _take_over(
         self, key: str, found: Record | None, connection: Connection, client: ClientIntroduction
-    ) -> S | None:
+    ) -> HeldSession | None:
         """Hold a session whose holder has ended; return None if somebody else does, or is about to."""
         if key in self._taking:
             return None
@@ -198,7 +207,7 @@ class BridgedSessions(Generic[S]):
         finally:
             self._taking.pop(key).set()
 
-    async def _holding(self, key: str) -> S | None:
+    async def _holding(self, key: str) -> HeldSession | None:
         """Return the client of a session that is held here, as others believe too; None if there is none."""
         while (taking := self._taking.get(key)) is not None:
             await taking.wait()
@@ -213,7 +222,7 @@ class BridgedSessions(Generic[S]):
             self._let_go(key, peer)
         return None
 
-    async def _serve_here(self, key: str, peer: S, exchange: Exchange) -> None:
+    async def _serve_here(self, key: str, peer: HeldSession, exchange: Exchange) -> None:
         await peer.serve(exchange)
         if self._held.get(key) is not peer:
             return  # the client has gone, or another process has the session
@@ -224,7 +233,7 @@ class BridgedSessions(Generic[S]):
                 logger.warning("what a session is to be told again is stored later: %s", one_line(error))
                 self._written[key] = float("-inf")
 
-    async def _write(self, key: str, peer: S) -> None:
+    async def _write(self, key: str, peer: HeldSession) -> None:
         """Store what is remembered of a session that is held here; let go of one that another worker has taken over."""
         seen, self._written[key] = self._versions[key], _now()
         version = await self._write_record(key, peer, seen)
@@ -235,14 +244,14 @@ class BridgedSessions(Generic[S]):
         elif version is not None:
             self._versions[key] = max(version, self._versions[key])
 
-    async def _write_record(self, key: str, peer: S, seen: int | None) -> int | None:
+    async def _write_record(self, key: str, peer: HeldSession, seen: int | None) -> int | None:
         record: JsonObject = {**peer.remembered(), "worker": self._peers.number}
         value = json.dumps(record).encode()
         return await self._store.write(_name(key), value, seen=seen, ttl=_ttl(peer.connection))
 
     def _peer(
         self, connection: Connection, client: ClientIntroduction, *, anew: bool = False, held: bool = True
-    ) -> S:
+    ) -> HeldSession:
         """Return the client of a connection, which has said this of itself."""
         known = connection.peer_context
         if isinstance(known, self._kind) and not anew:
@@ -252,7 +261,7 @@ class BridgedSessions(Generic[S]):
         peer.watches = held
         return peer
 
-    def _hold(self, key: str, peer: S, version: int) -> None:
+    def _hold(self, key: str, peer: HeldSession, version: int) -> None:
         self._held[key], self._written[key], self._versions[key] = peer, _now(), version
         self._keep_soon()
 
@@ -307,7 +316,7 @@ class BridgedSessions(Generic[S]):
         if peer is not None:
             self._state.start(self._reconnect(peer))
 
-    async def _reconnect(self, peer: S) -> None:
+    async def _reconnect(self, peer: HeldSession) -> None:
         try:
             await peer.reconnect()
         except McpError as error:
@@ -389,7 +398,7 @@ class BridgedSessions(Generic[S]):
         for key, peer in tuple(self._held.items()):
             self._let_go(key, peer)
 
-    def _let_go(self, key: str, peer: S) -> None:
+    def _let_go(self, key: str, peer: HeldSession) -> None:
         for known in (self._held, self._written, self._versions, self._looked):
             known.pop(key, None)
         peer.connection.peer_context = None
