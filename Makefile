@@ -235,8 +235,8 @@ TYPE_PACKAGES := vscode-languageserver-types@3.18.5 @vscode/debugprotocol@1.68.0
 .tsc/.ready:
 	$(call npm_peer,typescript@5.9.3)
 
-inputs: setup .inputs/.ready
-	$(BIN)/pytest tests/codegen/test_inputs.py -n auto
+inputs: setup .inputs/.ready .tsc/.ready
+	$(BIN)/pytest tests/codegen/test_inputs.py tests/oracle/test_oracle_files.py -n auto
 
 .inputs/.ready: Makefile
 	$(call npm_peer,$(TYPE_PACKAGES))

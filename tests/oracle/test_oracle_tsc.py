@@ -11,21 +11,18 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 import mini
 from fuzz.fuzzing import sampled
-from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.emit import rendering, shared
 from mcprev_codegen.inputs import SchemaFolder
 from oracle.drawn import Schema, schema
-from support import ROOT, complaints, same, validator
+from oracle.said import Package
+from support import ROOT
 
 HERE: Final = Path(__file__).parent
 VERDICTS: Final = HERE / "verdicts.json"
@@ -54,28 +51,11 @@ def differences(schemas: tuple[Schema, ...], verdicts: list[str], folder: Path, 
     path = folder / "schema.ts"
     path.write_text("\n".join(one.text for one in schemas), encoding="utf-8")
     inputs = SchemaFolder(mini.write_folder(folder))
-    pipeline.generate_project(inputs, path, folder / package, "1.0", overlay=False)
-    sys.path.insert(0, str(folder / package))
-    models = import_module(f"{package}.latest")
-    sys.path.remove(str(folder / package))
-    document = json.loads((folder / package / package / "v1_0" / "schema.json").read_text(encoding="utf-8"))
-    judges: dict[str, Any] = {}
-    adapters: dict[str, TypeAdapter[Any]] = {}
+    made = Package(inputs, path, folder, package)
     found: list[str] = []
     for one, expected in zip(schemas, verdicts, strict=True):
         for (name, value), verdict in zip(one.cases, expected, strict=True):
-            type_: Any = getattr(models, name)
-            config = None if isinstance(type_, type(BaseModel)) else ConfigDict(strict=True)
-            if name not in adapters:
-                adapters[name] = TypeAdapter[Any](type_, config=config)
-                judges[name] = validator(document["$defs"], name)
-            adapter, judge = adapters[name], judges[name]
-            try:
-                kept = adapter.dump_python(adapter.validate_python(value), mode="json", exclude_unset=True)
-                taken = "1" if same(kept, value) else "changed"
-            except ValidationError:
-                taken = "0"
-            judged = "01"[not complaints(judge, value)]
+            taken, judged = made.says(name, value)
             if {taken, judged} != {verdict}:
                 found.append(
                     f"{name} {value!r}: tsc {verdict}, model {taken}, schema.json {judged}\n{one.text}"
