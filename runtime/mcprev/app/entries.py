@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
 
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
@@ -13,6 +12,7 @@ from mcprev.app.uri_templates import Template
 from mcprev.callbacks import allows
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
+from mcprev.server.kept import Kept
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Entry:
         """Return whether the client of a request sees the entry; the functions are called once for each request."""
         if not self.checks:
             return True
-        known = _SHOWN.setdefault(ctx, {})
+        known = _SHOWN[ctx]
         if self not in known:
             found = True
             for function, more in self.checks:
@@ -99,7 +99,7 @@ class Prompt(Entry):
     listed: models.Prompt
 
 
-_SHOWN: Final = WeakKeyDictionary[Context, dict[Entry, bool]]()
+_SHOWN: Final = Kept[dict[Entry, bool]](dict)
 """The entries that the clients of requests see or do not see, as far as it was asked."""
 
 

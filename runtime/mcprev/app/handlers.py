@@ -12,7 +12,6 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any, Final, TypeVar
-from weakref import WeakKeyDictionary
 
 from mcprev.app.arguments import ArgumentError
 from mcprev.app.entries import Entry, Prompt, RegisteredTool, Resource, ResourceTemplate
@@ -24,14 +23,15 @@ from mcprev.errors import InvalidParams, Json, ResourceNotFound
 from mcprev.json_schema.validation import describe
 from mcprev.protocol.uris import comparable, normalized
 from mcprev.server.context import Context
+from mcprev.server.kept import Kept
 from mcprev.server.server import ServerHandler
 from mcprev_types.latest import models
 
 E = TypeVar("E", bound=Entry)
 P = TypeVar("P")
 R = TypeVar("R")
-SERVED: Final = WeakKeyDictionary[Context, Registry]()
-"""The registry that is served, for the tools of a request that list or call its other functions."""
+SERVED: Final = Kept["Registry | None"](lambda: None)
+"""The registry that is served, for the tools of a request that list or call its other functions; None for other tools."""
 PAGE: Final = 250
 """The number of entries on a page. Few servers have more, and some clients read only the first page."""
 

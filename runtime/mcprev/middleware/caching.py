@@ -131,7 +131,7 @@ class Caching:
             return again if kept.model is None else kept.model.from_wire(again)
         changes = self._changes
         result = await call_next(call)
-        kept_inside = call.ctx in INDIRECT  # the inner result is kept where that is allowed, not this one
+        kept_inside = INDIRECT[call.ctx]  # the inner result is kept where that is allowed, not this one
         if kept_inside or _interactive(call.ctx):
             return result
         if changes == self._changes and (self.entries is None or seen):

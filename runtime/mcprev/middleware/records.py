@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
-from weakref import WeakSet
 
 from mcprev.errors import Json, RpcError, ToolError
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.server.context import Context
+from mcprev.server.kept import Kept
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, is_own
 from mcprev.wire.meta_keys import CLIENT_INFO
 from mcprev.wire.payloads import mask_text
@@ -18,7 +18,7 @@ from mcprev_types import Model
 
 MOST: Final = 256
 """The maximum number of characters of a name that is recorded."""
-INDIRECT: Final = WeakSet[Context]()
+INDIRECT: Final = Kept(bool)
 """The contexts of calls that made further requests of their app, each with its own access, for the client."""
 _NAMES: Final = ("name", "uri")
 

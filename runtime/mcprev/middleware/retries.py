@@ -7,20 +7,19 @@ import logging
 import random
 from collections.abc import Collection
 from typing import Any, Final
-from weakref import WeakSet
 
 from mcprev.errors import RpcError, ToolError
 from mcprev.middleware.hooks import EntriesOf
 from mcprev.middleware.records import entry_key
 from mcprev.protocol.mrtr import input_requests_of
-from mcprev.server.context import Context
+from mcprev.server.kept import Kept
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 
 READS: Final = frozenset({"resources/read", "prompts/get", "completion/complete", "tools/list", "prompts/list", "resources/list", "resources/templates/list"})  # fmt: skip
 """The methods that only read, so that a handler may run twice."""
 _ANSWERS: Final = (RpcError, ToolError)
 """The errors with which a handler answers a call."""
-_REPEATED: Final = WeakSet[Context]()
+_REPEATED: Final = Kept(bool)
 """The contexts of calls that are tried again themselves, so that calls within them are not."""
 _logger: Final = logging.getLogger("mcprev.server")
 
@@ -69,13 +68,13 @@ class Retries:
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on, again if it fails and that is safe."""
-        if self._tries == 1 or call.ctx in _REPEATED or not self._is_safe(call):
+        if self._tries == 1 or _REPEATED[call.ctx] or not self._is_safe(call):
             return await call_next(call)
-        _REPEATED.add(call.ctx)
+        _REPEATED[call.ctx] = True
         try:
             return await self._repeated(call, call_next)
         finally:
-            _REPEATED.discard(call.ctx)
+            _REPEATED[call.ctx] = False
 
     async def _repeated(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         tries = self._tries

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from typing_extensions import override
 
@@ -33,6 +32,7 @@ from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import Revision
 from mcprev.server.context import Context
+from mcprev.server.kept import Kept
 from mcprev.server.known_names import KnownNames
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, current_inner_request, is_own
 from mcprev.server.sending import SendingContext, SendRequest
@@ -60,7 +60,7 @@ OTHER: Final = "_OTHER"
 """The value of all others."""
 SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """The bounds of the histograms' buckets."""
-_RECORDING: Final = WeakKeyDictionary[Context, list[tuple[object, object]]]()
+_RECORDING: Final = Kept[list[tuple[object, object]]](list)
 """The providers that record the call of a context now: where an app is mounted, it passes several `Telemetry`."""
 
 
@@ -106,7 +106,7 @@ class Telemetry:
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on to a handler, in a span whose parent is the client's span if the request names it."""
         ctx, request = call.ctx, call.ctx.request
-        recording = _RECORDING.setdefault(ctx, [])
+        recording = _RECORDING[ctx]
         inner = current_inner_request()
         key = self._providers, inner  # an app that mounts this one records the same request
         if is_own(call) or key in recording:

@@ -53,6 +53,8 @@ class Context(SendingContext):
     _answers: mrtr.InputResponses | None = None
     asked: dict[str, int] = field(default_factory=dict[str, int], init=False)
     """How often each question was asked with `elicit` or `sample` in this run of the handler, by its text."""
+    kept: dict[object, object] | None = field(default=None, init=False)
+    """What parts of the server and its middleware keep for this context, by their `mcprev.server.kept.Kept`; None: nothing."""
     running: TaskExecution | None = field(default=None, init=False)
     """Turns the request into a task; None if the request cannot become one."""
 

@@ -77,7 +77,7 @@ async def ask(
     except (InvalidRequest, InternalError) as error:
         raise ToolError(str(error)) from error
     finally:
-        INDIRECT.add(ctx)
+        INDIRECT[ctx] = True
 
 
 async def every(registry: Registry, ctx: Context, method: str, member: str) -> list[dict[str, Json]]:
@@ -97,7 +97,7 @@ def inner_context(registry: Registry, ctx: Context) -> Context:
     """Return a context for one of several requests that a tool makes: it has no answers, no state and no task of the others."""
     made = replace(ctx, _answers=InputResponses())
     SERVED[made] = served(registry, ctx)
-    INDIRECT.add(ctx)
+    INDIRECT[ctx] = True
     return made
 
 
@@ -109,7 +109,8 @@ def reflecting(app: App) -> Registry:
 
 def served(registry: Registry, ctx: Context) -> Registry:
     """Return the functions that are served to the client of a request: of the app, or of the one that mounts it."""
-    return SERVED.get(ctx, registry)
+    found = SERVED[ctx]
+    return registry if found is None else found
 
 
 def own(registry: Registry, ctx: Context, kind: str) -> set[str]:
