@@ -42,6 +42,7 @@ FOLDERS: Final = (
 EXEMPT: Final[Mapping[str, str]] = {
     "api/test_newcomers_mistakes.py": "what messages say to newcomers",
     "auth/test_server_verifiers.py": "options of our verifiers",
+    "conversion/test_step_examples.py": "what `make generate` checks of step modules",
     "faults/test_chaos.py": "the checks of the chaos run",
     "http/test_http_app.py": "what is served instead of MCP",
     "http/test_routes.py": "what is served beside the endpoint",

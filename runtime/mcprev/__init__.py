@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from mcprev.version import __version__ as __version__
-
 if TYPE_CHECKING:
     from mcprev.analysis.catalog import RuleInfo as RuleInfo, catalog as catalog
     from mcprev.analysis.counterparts import (
@@ -164,6 +162,8 @@ if TYPE_CHECKING:
     from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds
 
+    __version__: str
+
 _HOMES: Final = {
     "app.app": ("App",),
     "app.routes": ("RouteRequest",),
@@ -237,6 +237,8 @@ _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in name
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("mcprev.version").__version__
     if name not in _HOME_OF:
         raise AttributeError(f"module 'mcprev' has no attribute '{name}'")
     value: object = getattr(import_module(f"mcprev.{_HOME_OF[name]}"), name)

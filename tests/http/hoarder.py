@@ -57,7 +57,7 @@ class Slow(mcprev.ServerHandler):
 
 async def main() -> None:
     handler = Slow()
-    app = mcprev.Server(handler, "slow", "1").asgi(defer=60)
+    app = mcprev.Server(handler, "slow", "1").asgi(defer=60, max_values=3 * LISTS)
     refused: list[int] = []
 
     async def receive() -> MutableMapping[str, Any]:

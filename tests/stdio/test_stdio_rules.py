@@ -234,7 +234,7 @@ def call() -> str:
 """
 
 
-@req("STDIO-2")
+@req("STDIO-2", at=SOME_ROWS[0].name)
 def test_nothing_that_a_served_module_prints_is_on_stdout(tmp_path: Path) -> None:
     """Not while it is imported, not by its children, not at its exit; and its children read none of the client's messages."""
     (tmp_path / "noisy.py").write_text(NOISY)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -106,23 +106,16 @@ def generate_command(
     REV is a pinned revision. Default: every pinned revision, and docs/revisions as well.
 
     With --schema, generate one package from a file that is not pinned, such as a revision with an extension. With
-    --target, generate types for a library other than pydantic: one module for each revision.
-    Files are written only if everything could be generated. Exit codes: 0 done, 1 out of date (--check), 2 usage,
-    3 an invalid schema, pin or overlay entry.
+    --target, generate types for a library other than pydantic: one module for each revision. Files are written only if all
+    could be generated. Exit codes: 0 done, 1 out of date (--check), 2 usage, 3 an invalid schema, pin or overlay entry.
     """
     from mcprev_codegen.checkout import input_digest, other_versions, up_to_date, write_stamp
     from mcprev_codegen.inputs import schema_folder
 
     _check_usage(
-        revisions,
-        schema_file,
-        like,
-        out,
-        target,
-        no_overlay=no_overlay,
-        names_file=names_file,
-        open_unions=open_unions,
-    )
+        revisions, schema_file, like, out, target,
+        no_overlay=no_overlay, names_file=names_file, open_unions=open_unions,
+    )  # fmt: skip
     started = time.perf_counter()
     everything = not (revisions or schema_file or out)
     with errors_told():
@@ -151,13 +144,21 @@ def generate_command(
         write_stamp(folder, read)
     _report(result, time.perf_counter() - started, check=check)
     if result.changed and check:
-        others = other_versions(folder) if everything else []
-        for line in others or ["run the same command without --check, and commit what it writes"]:
-            echo(line, err=True)
-        sys.exit(1)
+        _end_out_of_date(other_versions(folder) if everything else [])
     if result.changed and schema_file is not None and out is not None:
-        # Without a path separator, pip would look the name up in its package index.
-        echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
+        _tell_how_to_install(out)
+
+
+def _tell_how_to_install(out: Path) -> None:
+    """Print the command; without a path separator, pip would look the name up in its package index."""
+    echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
+
+
+def _end_out_of_date(others: Sequence[str]) -> NoReturn:
+    """Say that `--check` found differences, and which other versions of tools may be the cause; end with code 1."""
+    for line in others or ["run the same command without --check, and commit what it writes"]:
+        echo(line, err=True)
+    sys.exit(1)
 
 
 def _report(result: Result, seconds: float, *, check: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -124,31 +124,9 @@ def load_custom(
     files = inputs.TypeScriptFiles(lambda module: _pinned_file(folder, like, module))
     module = parse(text, str(path), files, strict=strict, roots=roots)
     declared = Schema(module, str(path), text.split("\n"))
-    version = _version(declared)
-    unnamed = f"a name of its revision, which may be any, such as 1: mcprev generate 1 --schema {path.name} --no-overlay ..."
-    if overlay and not any(union in declared.types for union in MESSAGE_UNIONS):
-        raise InputError(
-            f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}; "
-            "pass --no-overlay for a package of its types, which has no methods"
-            + ("" if name or like or version else f", and {unnamed}")
-        )
     pins = inputs.load_pins(folder)
-    if overlay and like is None:
-        like = next((n for n in (name, version) if n in pins), None)
-        if like is None:
-            raise InputError(
-                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version)[:60] if version else 'missing'}, which is not "
-                f"a known revision: pass the one it extends with --like ({', '.join(pins)}), or --no-overlay for none"
-                + ("" if name or version else f", and then {unnamed}")
-            )
-    if like is not None and like not in pins:
-        raise InputError(f"--like '{like}' is not a known revision; known are {', '.join(pins)}")
-    if not (name or like) and version is None:
-        raise InputError(f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass {unnamed}")
-    try:
-        name = name or like or check_revision(version or "")
-    except InputError as error:
-        raise declared.fail(declared.consts[VERSION_CONSTANT], f"LATEST_PROTOCOL_VERSION: {error}") from None
+    version = _version(declared)
+    name, like = _extended(path, declared, name, like, version, pins, overlay=overlay)
     problems = Problems(like or name, version)
     pinned = {str(inputs.contract_path(folder, pin)) for pin in pins}
 
@@ -165,6 +143,45 @@ def load_custom(
         members = {f.name for name in found.schema.types for f in found.schema.fields(name)}
         found = replace(found, names=inputs.with_names(found.names, names, found.schema.types, members))
     return replace(found, warnings=(*found.warnings, *told))
+
+
+def _extended(
+    path: Path,
+    declared: Schema,
+    name: str | None,
+    like: str | None,
+    version: str | None,
+    pins: Collection[str],
+    *,
+    overlay: bool,
+) -> tuple[str, str | None]:
+    """Return the name of the revision of a file, and the pinned revision that it extends, if any.
+
+    Raises `InputError` where the file and what was passed do not say them.
+    """
+    unnamed = f"a name of its revision, which may be any, such as 1: mcprev generate 1 --schema {path.name} --no-overlay ..."
+    if overlay and not any(union in declared.types for union in MESSAGE_UNIONS):
+        raise InputError(
+            f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}; "
+            "pass --no-overlay for a package of its types, which has no methods"
+            + ("" if name or like or version else f", and {unnamed}")
+        )
+    if overlay and like is None:
+        like = next((n for n in (name, version) if n in pins), None)
+        if like is None:
+            raise InputError(
+                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version)[:60] if version else 'missing'}, which is not "
+                f"a known revision: pass the one it extends with --like ({', '.join(pins)}), or --no-overlay for none"
+                + ("" if name or version else f", and then {unnamed}")
+            )
+    if like is not None and like not in pins:
+        raise InputError(f"--like '{like}' is not a known revision; known are {', '.join(pins)}")
+    if not (name or like) and version is None:
+        raise InputError(f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass {unnamed}")
+    try:
+        return name or like or check_revision(version or ""), like
+    except InputError as error:
+        raise declared.fail(declared.consts[VERSION_CONSTANT], f"LATEST_PROTOCOL_VERSION: {error}") from None
 
 
 def _pinned_file(folder: inputs.SchemaFolder, like: str | None, module: str) -> str | None:

@@ -13,7 +13,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.typescript.bounds import MAX_DEPTH
 from mcprev_codegen.typescript.reader.text.literals import (
     EXACT,
-    joined,
+    joined_texts,
     read_literal,
     read_string,
     shown_number,
@@ -82,7 +82,9 @@ class Computed:
                 sign, operand = node.children
                 return self._number(node, _SIGNS[sign.type](self._operand(operand, depth)))
             case "template_string":
-                return joined(self._file, node, [self._part(child, depth) for child in named_children(node)])
+                return joined_texts(
+                    self._file, node, [self._part(child, depth) for child in named_children(node)]
+                )
             case "identifier" | "member_expression" | "subscript_expression":
                 return self._named(node)
             case _:
@@ -101,7 +103,9 @@ class Computed:
             self._file.count(place)
             other = self.value(right, depth + 1)
             if sign == "+" and (isinstance(found, str) or isinstance(other, str)):
-                found = joined(self._file, place, [self._shown(place, found), self._shown(place, other)])
+                found = joined_texts(
+                    self._file, place, [self._shown(place, found), self._shown(place, other)]
+                )
                 continue
             compute = _OPERATORS.get(sign)
             if compute is None or isinstance(found, str | bool) or isinstance(other, str | bool):

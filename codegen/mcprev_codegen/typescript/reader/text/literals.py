@@ -62,7 +62,7 @@ def read_number(file: SourceFile, node: Node, text: str) -> int | float:
 
 def read_string(file: SourceFile, node: Node) -> str:
     """Return the text of a string. Raises `SchemaError` if it is too long, or no text."""
-    return joined(file, node, [string_piece(file, child) for child in named_children(node)])
+    return joined_texts(file, node, [string_piece(file, child) for child in named_children(node)])
 
 
 def string_piece(file: SourceFile, node: Node) -> str:
@@ -70,7 +70,7 @@ def string_piece(file: SourceFile, node: Node) -> str:
     return node_text(node) if node.type == "string_fragment" else _escape(file, node)
 
 
-def joined(file: SourceFile, node: Node, parts: Sequence[str]) -> str:
+def joined_texts(file: SourceFile, node: Node, parts: Sequence[str]) -> str:
     """Return the text that pieces make. Raises `SchemaError` if it is too long, or no text."""
     try:
         # Two escapes may encode one character outside the basic multilingual plane.

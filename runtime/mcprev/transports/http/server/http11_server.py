@@ -424,9 +424,9 @@ class Http11Connection(asyncio.Protocol):
             found = _URL.match(target)
             if found is None:
                 return None
-            # Two `Host` are left to be refused.
+            # No `Host`, and two, are left to be refused.
             others = [pair for pair in self._pairs if pair[0] != b"host"]
-            if len(others) >= len(self._pairs) - 1:
+            if len(others) == len(self._pairs) - 1:
                 self._pairs = [*others, (b"host", found[1])]
         try:
             return unquote((httptools.parse_url(target).path or b"/").decode("latin-1"))
