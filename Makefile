@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-PYTHON_CODE := runtime codegen tests benchmarks examples
+PYTHON_CODE := runtime codegen tests tools benchmarks examples
 
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,8 +29,8 @@ $(READY): pyproject.toml constraints.txt
 
 generate: setup
 	$(BIN)/mcprev generate
-	$(BIN)/python tests/counts.py
-	$(BIN)/python tests/steps.py
+	PYTHONPATH=tests $(BIN)/python tools/counts.py
+	PYTHONPATH=tests $(BIN)/python tools/steps.py
 
 check: lint types imports generated house
 
@@ -41,15 +41,15 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 	$(BIN)/pyright
-	$(BIN)/python tests/type_completeness.py
-	$(BIN)/python tests/snippet_types.py
+	PYTHONPATH=tests $(BIN)/python tools/type_completeness.py
+	PYTHONPATH=tests $(BIN)/python tools/snippet_types.py
 
 imports: setup
 	$(BIN)/lint-imports
 
 # Import circles, code lines, the way of a call: each with the limit that it must not go above.
 house: setup
-	$(BIN)/python tests/house_figures.py
+	PYTHONPATH=tests $(BIN)/python tools/house_figures.py
 
 generated: setup
 	$(BIN)/mcprev generate --check
@@ -93,7 +93,7 @@ rehearse: setup
 # TESTS are folders or files; SEED gives the orders of an earlier call again, of which run N had SEED + N.
 RUNS ?= 20
 flaky: setup
-	PYTHONPATH=tests $(BIN)/python -m flaky --runs $(RUNS) $(if $(SEED),--seed $(SEED)) $(or $(TESTS),--override-ini='norecursedirs=.* node_modules')
+	PYTHONPATH=tools:tests $(BIN)/python -m flaky --runs $(RUNS) $(if $(SEED),--seed $(SEED)) $(or $(TESTS),--override-ini='norecursedirs=.* node_modules')
 
 # Clients while workers and stores are killed: SECONDS with each store, 60 by default; THROUGH=haproxy with HAProxy between.
 chaos: setup $(THROUGH:%=.interop/%/.ready)
@@ -101,8 +101,8 @@ chaos: setup $(THROUGH:%=.interop/%/.ready)
 
 # The pages of docs/reference, from the code, the table from our names to those of others, and the drawings.
 reference: setup
-	PYTHONPATH=tests $(BIN)/python tests/reference_pages.py
-	PYTHONPATH=tests:docs/.site $(BIN)/python tests/names_page.py
+	PYTHONPATH=tests $(BIN)/python tools/reference_pages.py
+	PYTHONPATH=tests:docs/.site $(BIN)/python tools/names_page.py
 	$(BIN)/python docs/.site/drawings.py
 
 # The sessions from which `mcprev explore` draws its sequences; a test says when they are no longer what is sent.
@@ -124,7 +124,7 @@ $(VENV)/.docs: pyproject.toml constraints.txt
 
 # What a release is made of, tried in clean environments with each extra; EXTRA=http with one, EXTRA=none without any.
 distributions: setup
-	PYTHONPATH=tests $(BIN)/python tests/distributions.py $(if $(EXTRA),--extra $(EXTRA))
+	PYTHONPATH=tests $(BIN)/python tools/distributions.py $(if $(EXTRA),--extra $(EXTRA))
 
 # What CHANGELOG.md will say of the next release.
 changelog: setup

@@ -28,13 +28,8 @@ from _pytest.runner import runtestprotocol
 from _pytest.skipping import evaluate_skip_marks
 from hypothesis import HealthCheck, settings
 
-import drawing
-import ordering
-import requirements
-import running
-import shuffling
-import support
 from fuzz.fuzzing import places, sampled
+from helpers import drawing, ordering, requirements, running, shuffling, support
 
 LISTED: Final = 0.005
 """Seconds from which on `--durations` lists a setup or a teardown."""

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.named import ROW_A, ROW_E
+from helpers.running import run
 from mcprev.analysis import counterparts
 from mcprev.protocol import tasks
 from mcprev.revisions import ALL, DEFAULT, Revision
 from mcprev.wire.headers import request_headers
 from mcprev_types import Transport
-from named import ROW_A, ROW_E
-from running import run
 
 each_row = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 METHODS = sorted(

@@ -16,17 +16,17 @@ from click.testing import CliRunner
 import mcprev
 from dev.inspected import opened
 from fuzz.fuzzing import each_once
+from helpers.named import C
+from helpers.raw_server import Exchange, Mcp, serve
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served import listening
+from helpers.support import ROOT
 from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.cli import main as command
 from mcprev.client.recording.tap import WireTap
 from mcprev.dev.launch import DirectLauncher
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from named import C
-from raw_server import Exchange, Mcp, serve
-from requirements import req
-from running import run
-from served import listening
-from support import ROOT
 
 HTTP: Final = [row for row in DEFAULT if row.http is not HttpShape.SSE]
 SESSIONS: Final = [row for row in HTTP if row.http is HttpShape.STREAMABLE]

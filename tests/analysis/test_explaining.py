@@ -14,15 +14,15 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from corpus import Corpus
 from fuzz.fuzzing import sampled
+from helpers.corpus import Corpus
+from helpers.named import A, B, C, D, E
+from helpers.support import load, same
 from mcprev.analysis.differences import differences
 from mcprev.conversion import PayloadKind, convert
 from mcprev.errors import ConversionError
 from mcprev.revisions import ALL, DEFAULT, Revision, revision_named
 from mcprev_codegen.ir import nodes as ir
-from named import A, B, C, D, E
-from support import load, same
 
 FIRST: Final = int(os.environ.get("MCPREV_FUZZ_SEED", "0"))
 CASES: Final = sampled(1)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 import mcprev
-from corpus import Corpus
 from fuzz.fuzzing import sampled_of
+from helpers.corpus import Corpus
+from helpers.named import ROW_A, ROW_B, ROW_D, ROW_E
+from helpers.support import check_metaschema, complaints, load, validator, walk
 from mcprev.analysis.schemas import definitions_of
 from mcprev.revisions import ALL, Revision
 from mcprev.wire.headers import request_headers
 from mcprev_types import Direction, Kind, MethodSpec, Transport
-from named import ROW_A, ROW_B, ROW_D, ROW_E
-from support import check_metaschema, complaints, load, validator, walk
 
 each_row = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 

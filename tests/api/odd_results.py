@@ -16,12 +16,12 @@ from typing import Any, Final, cast
 from typing_extensions import override
 
 from api.wire import Error, HandServer, Json, Message
-from corpus import Corpus
 from fuzz.fuzzing import sampled
+from helpers.corpus import Corpus
+from helpers.support import load
 from mcprev.protocol import tasks
 from mcprev.revisions import Revision, TaskSupport
 from mcprev_types import Direction, Kind
-from support import load
 
 GONE: Final = object()
 """In the place of a member: it is left out."""

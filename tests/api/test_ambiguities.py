@@ -22,11 +22,11 @@ from api.wire import (
     served,
     serving,
 )
+from helpers.requirements import B, req
+from helpers.running import run
 from mcprev.errors import NegotiationError
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from requirements import B, req
-from running import run
 
 TOOLS: Final = giving(m.ListToolsResult(tools=[]))
 

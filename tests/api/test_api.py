@@ -15,6 +15,9 @@ import pytest
 import mcprev
 from api.authors import URLS, Everything, Helpful, Refusing
 from api.transports import reach
+from helpers.named import ROW_A, B, C, rows_since, rows_until
+from helpers.requirements import req
+from helpers.running import Records, run, until
 from mcprev.errors import (
     ConnectionLost,
     InputDeclined,
@@ -30,9 +33,6 @@ from mcprev.errors import (
 from mcprev.protocol.negotiation import steps as plan
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, TaskSupport, load
 from mcprev_types.latest import dispatch, models as m
-from named import ROW_A, B, C, rows_since, rows_until
-from requirements import req
-from running import Records, run, until
 
 Work = Callable[[mcprev.Client, Everything], Awaitable[None]]
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)

@@ -22,8 +22,12 @@ import mcprev
 from api.authors import Helpful, sample, text
 from api.transports import reach
 from api.wire import most_values
-from corpus import Corpus
 from fuzz.fuzzing import each_once
+from helpers.corpus import Corpus
+from helpers.named import NAMED, ROW_A, rows_since
+from helpers.requirements import B, C, D, E, req
+from helpers.running import Records, run, until
+from helpers.support import GENERATED, load
 from mcprev.app.handlers import PAGE
 from mcprev.app.options import ServerOptions
 from mcprev.app.results import BLOCKS, ToolReturns
@@ -42,10 +46,6 @@ from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_codegen.python.names import module_name
 from mcprev_types import UnknownContent
 from mcprev_types.latest import models as m
-from named import NAMED, ROW_A, rows_since
-from requirements import B, C, D, E, req
-from running import Records, run, until
-from support import GENERATED, load
 
 Work = Callable[[mcprev.Client], Awaitable[None]]
 OBJECTS = rows_since(C)

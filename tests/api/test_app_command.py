@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.named import SOME_ROWS
+from helpers.requirements import D, req
+from helpers.running import run
+from helpers.support import ROOT
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev_types.latest import models as m
-from named import SOME_ROWS
-from requirements import D, req
-from running import run
-from support import ROOT
 
 EXAMPLE = ROOT / "examples" / "app.py"
 COMMAND = (sys.executable, "-c", "from mcprev.cli import main; main()", "serve", f"{EXAMPLE}:app")

@@ -25,15 +25,15 @@ from typing_extensions import TypedDict
 
 import mcprev
 from fuzz.fuzzing import sampled
-from linear import Text, assert_linear
+from helpers.linear import Text, assert_linear
+from helpers.requirements import D, E, req
+from helpers.support import check_metaschema, same
 from mcprev.app import uri_templates
 from mcprev.app.arguments import ArgumentError
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from support import check_metaschema, same
 
 if TYPE_CHECKING:
     from decimal import Decimal as OnlyForCheckers

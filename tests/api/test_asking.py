@@ -14,12 +14,12 @@ import mcprev
 from api.scripted import form, sample, server, text
 from api.wire import Json, Message, served
 from conversion.peers import instead
+from helpers.requirements import C, req
+from helpers.running import Records, run
 from mcprev.core import input_requests as asking
 from mcprev.errors import ConversionError, LocalProtocolError
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
-from requirements import C, req
-from running import Records, run
 
 ELICIT: Final = "elicitation/create"
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.protocol.cache import ResultCache
 from mcprev.protocol.negotiation.steps import Method, Ready
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import run, until
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 

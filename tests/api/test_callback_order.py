@@ -10,12 +10,12 @@ from typing import Any, Final
 import pytest
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.client import callback_queue
 from mcprev.client.callback_queue import CallbackQueue
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run, until
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 ROUNDS: Final = 4

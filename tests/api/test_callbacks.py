@@ -17,11 +17,11 @@ import mcprev
 from api.authors import Helpful, form
 from api.wire import Error, serving
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.core.questions import reply_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run, until
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 PATH: Final = Path("/srv/data")

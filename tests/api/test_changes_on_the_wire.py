@@ -12,13 +12,13 @@ import pytest
 import mcprev
 from api.scripted import giving, server, text
 from api.wire import INFO, PREFIX, SUBSCRIPTION_ID, HandClient, Json, Message, each_session, served, serving
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.client.subscriptions import WAITING
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import run, until
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 UPDATED: Final = "notifications/resources/updated"

@@ -15,6 +15,9 @@ from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, text
 from bridge.joining import ends, joined
 from bridge.task_hands import capabilities_with_tasks, offering_tasks
 from fuzz.fuzzing import diagonal
+from helpers.raw_server import Exchange, connected, text
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.cli.valid_entries import listed_entries
 from mcprev.core.lists import LISTS, ListBounds, ListBudget, ListTooLong, read_pages
 from mcprev.dev.channels import Channels
@@ -23,9 +26,6 @@ from mcprev.errors import RemoteProtocolError, RequestTimeout, ServersFailed
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.transports.http.client import tool_headers
 from mcprev.transports.http.client.tool_headers import ParamHeaderCache
-from raw_server import Exchange, connected, text
-from requirements import req
-from running import run, until
 
 BOUNDS: Final = ListBounds(pages=20, entries=100, size=20_000, values=2_000)
 ENTRIES: Final[dict[str, Message]] = {

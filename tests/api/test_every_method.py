@@ -17,15 +17,15 @@ import pytest
 import mcprev
 from api.wire import HandClient, Json, Message, served, serving
 from conversion.peers import levelled
-from corpus import Corpus, Judge, mutations
+from helpers.corpus import Corpus, Judge, mutations
+from helpers.requirements import req
+from helpers.running import run
+from helpers.support import load
 from mcprev.errors import ConversionError, RemoteProtocolError
 from mcprev.revisions import LATEST, revision_named as row_of
 from mcprev_codegen import ir
 from mcprev_types import Direction, Kind, MethodSpec
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
-from support import load
 
 TO_SERVER, TO_CLIENT = Direction.CLIENT_TO_SERVER, Direction.SERVER_TO_CLIENT
 OPENERS: Final = frozenset({"initialize", "notifications/initialized"})

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run
 
 PARAMS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "call_tool": ("CallToolRequestParams", {"name": "who"}),

@@ -15,11 +15,11 @@ from api.authors import form
 from api.transports import Reach, asgi, memory, over, reach
 from api.wire import HandClient, Message, served, serving
 from fuzz.fuzzing import each_once
+from helpers.requirements import D, E, req
+from helpers.running import Records, run
 from mcprev.protocol.tasks import EXTENSION
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from running import Records, run
 
 WITH_TASKS: Final = tuple(row for row in DEFAULT if row.tasks is not Place.NONE)
 

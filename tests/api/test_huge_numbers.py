@@ -12,12 +12,12 @@ import mcprev
 from api.scripted import server, text
 from api.wire import HandClient, Message, served, serving
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.errors import INVALID_REQUEST, PARSE_ERROR
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.bounds import json_bounds
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
 
 VALUES: Final = {
     "e999": ("1e999", PARSE_ERROR),

@@ -11,12 +11,12 @@ import pytest
 import mcprev
 from api.scripted import client as callbacks, giving, sampled, server
 from api.wire import CLIENT_CAPABILITIES, HandServer, Json, Message, each_session, serving
+from helpers.requirements import E, req
+from helpers.running import Records, run
 from mcprev.errors import InputDeclined, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol import mrtr
 from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import Records, run
 
 FIELDS: Final = {
     "type": "object",

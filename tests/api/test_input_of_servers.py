@@ -14,10 +14,10 @@ import pytest
 import mcprev
 from api.scripted import form, giving, sample, server, text, url
 from api.wire import Error, Json, Message, Sender, each_session, served
+from helpers.requirements import D, E, req
+from helpers.running import Records, run
 from mcprev.revisions import LATEST, Revision, revision_named
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from running import Records, run
 
 EVERYTHING: Final[Message] = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
 ACCEPTED: Final = {"action": "accept", "content": {"name": "bob"}}

@@ -13,14 +13,14 @@ from api.wire import HandServer, Message, serving
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged
 from bridge.joining import all_tools, ends, joined
 from fuzz.fuzzing import each_once
+from helpers.raw_server import connected
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.core.lists import LISTS
 from mcprev.dev.channels import Channels
 from mcprev.dev.lists import KINDS, Lists
 from mcprev.errors import RemoteProtocolError
 from mcprev.revisions import DEFAULT, LATEST, Revision
-from raw_server import connected
-from requirements import req
-from running import run, until
 
 OBJECT: Final = {"type": "object"}
 GOOD: Final[dict[str, Message]] = {

@@ -11,11 +11,11 @@ import mcprev
 from bridge.hands import Downstream, Upstream, bridge_to, bridged
 from bridge.joining import Ends, Group, all_tools, ends, joined, target_of, tools
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.protocol import tool_names
 from mcprev.protocol.tool_names import MAX_TOOL_NAME, TOOL_NAME, with_prefix
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run
 
 LONG: Final = "x" * 124
 """Too long with a prefix only."""
@@ -65,11 +65,11 @@ def test_a_client_and_a_bridge_of_one_server_pass_names_on(
             for name in NAMES:
                 assert (await client.call_tool(name)).text == name
         assert len(warned(caplog)) == len(INVALID)
-        client = Downstream(row)
-        async with bridged(bridge_to(group, row), client):
-            assert all_tools((await client.ask("tools/list")).result) == list(NAMES)
+        downstream = Downstream(row)
+        async with bridged(bridge_to(group, row), downstream):
+            assert all_tools((await downstream.ask("tools/list")).result) == list(NAMES)
             for name in NAMES:
-                answer = await client.ask("tools/call", {"name": name})
+                answer = await downstream.ask("tools/call", {"name": name})
                 assert answer.result["content"][0]["text"] == name
 
     run(main())

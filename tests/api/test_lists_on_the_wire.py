@@ -10,14 +10,14 @@ import mcprev
 from api.scripted import giving, server
 from api.wire import HandClient, Json, Message, each_session, most_values, served, serving
 from fuzz.fuzzing import each_once
+from helpers.named import ROW_A, B, rows_until
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.core.lists import ListBounds
 from mcprev.errors import InvalidParams, RemoteProtocolError
 from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
-from named import ROW_A, B, rows_until
-from requirements import req
-from running import run
 
 LISTS: Final = {
     "tools/list": ("list_tools", m.ListToolsResult(tools=[])),

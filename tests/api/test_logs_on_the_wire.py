@@ -9,12 +9,12 @@ import pytest
 import mcprev
 from api.scripted import giving, server, text
 from api.wire import LOG_LEVEL, Json, Message, each_session, served, serving
+from helpers.raw_server import Exchange, Mcp, serve
+from helpers.requirements import E, req
+from helpers.running import run
 from mcprev.protocol.engine import LEVELS
 from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
-from raw_server import Exchange, Mcp, serve
-from requirements import E, req
-from running import run
 
 MESSAGE: Final = "notifications/message"
 CALL: Final[Message] = {"name": "t"}

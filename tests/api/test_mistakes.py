@@ -14,11 +14,11 @@ import pytest
 import mcprev
 from api.authors import Everything, Helpful
 from api.wire import Error, serving
+from helpers.requirements import E, req
+from helpers.running import run
 from mcprev.protocol.stateless import missing_capability
 from mcprev.revisions import LATEST
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import run
 
 
 class Synchronous(mcprev.ServerHandler):

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 import mcprev
 import mcprev_types
+from helpers.named import E
+from helpers.running import run
 from mcprev.cli import main as command
 from mcprev_types import latest
-from named import E
-from running import run
 
 loose: Any = mcprev
 """Where types would find the mistake."""

@@ -18,6 +18,8 @@ from api.wire import serving
 from bridge.hands import Downstream, Servers, bridge_to, bridged
 from bridge.task_hands import capabilities_with_tasks
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.several.options import BridgedServer
 from mcprev.cli import main as app
@@ -25,8 +27,6 @@ from mcprev.errors import McpError
 from mcprev.protocol import tasks
 from mcprev.protocol.durations import seconds_of
 from mcprev.revisions import DEFAULT, LATEST, Revision, TaskSupport
-from requirements import req
-from running import run
 
 CASES: Final = 25
 """How many odd answers of each revision `make test` tries at each place."""

@@ -9,10 +9,10 @@ from typing_extensions import override
 
 import mcprev
 from api.wire import HandServer, Message
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.errors import RemoteProtocolError, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
-from requirements import req
-from running import run
 
 TASK: Final[Message] = {
     "resultType": "task", "taskId": "t", "status": "working", "ttlMs": None, "createdAt": "2026-01-01T00:00:00Z",

@@ -19,18 +19,18 @@ from hypothesis import given, strategies as st
 import mcprev
 from api.scripted import giving, server, text
 from api.wire import Json, Message, served, serving
+from helpers.named import ROW_A, C, rows_since
+from helpers.requirements import req
+from helpers.running import Records, run
+from helpers.support import load
 from mcprev.app.uri_templates import file_path
 from mcprev.conversion import PayloadKind, converter
 from mcprev.errors import InvalidParams, ResourceNotFound
-from mcprev.protocol import result_rules
+from mcprev.protocol import result_rules, tool_names
 from mcprev.protocol.uris import is_uri
 from mcprev.revisions import LATEST, Revision
 from mcprev_codegen import ir
 from mcprev_types.latest import models as m
-from named import ROW_A, C, rows_since
-from requirements import req
-from running import Records, run
-from support import load
 
 LONG: Final = "n" * 128
 PNG: Final = "iVBORw0KGgoAAAANSUhEUg=="
@@ -153,7 +153,7 @@ def test_what_is_structured_is_there_as_text(row: Revision, structured: Json) ->
 def test_names_of_tools_that_may_not_work_are_told_the_author_once(
     row: Revision, name: str, good: bool, logged: Records
 ) -> None:
-    result_rules._advise.cache_clear()
+    tool_names._tell.cache_clear()
     tool = m.Tool(name=name, input_schema=m.ToolInputSchema())
 
     async def main() -> None:

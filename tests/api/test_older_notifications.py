@@ -12,10 +12,10 @@ from api.authors import Helpful
 from api.scripted import giving, handler
 from api.transports import Reach, asgi, http, memory, over, pipes, reach
 from api.wire import served, serving
+from helpers.requirements import A, B, C, D, req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, LATEST, Revision, load
 from mcprev_types.latest import models as m
-from requirements import A, B, C, D, req
-from running import run
 
 ROOTS: Final = "notifications/roots/list_changed"
 OLDER: Final = [row for row in DEFAULT if ROOTS in row.methods]

@@ -11,12 +11,12 @@ import pytest
 
 import mcprev
 from api.authors import Everything
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.core.connection import Connection
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost
 from mcprev.revisions import DEFAULT, LATEST, Revision
-from requirements import E, req
-from running import run, until
 
 SOON = 0.01
 """Seconds between pings."""

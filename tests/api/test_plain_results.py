@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mcprev
+from helpers.requirements import req
 from mcprev.core.method_binding import MethodBinding, only_text
 from mcprev.errors import ConversionError
 from mcprev.protocol.result_rules import CALL
 from mcprev.revisions import ALL, LATEST, Revision
-from requirements import req
 
 
 def texts(*said: str) -> list[Any]:

@@ -13,13 +13,13 @@ import pytest
 import mcprev
 from api.authors import Everything, Helpful
 from api.wire import Sender
+from helpers.requirements import E, req
+from helpers.running import run
 from mcprev.errors import InvalidParams
 from mcprev.revisions import LATEST, Revision
 from mcprev.server.service import Service
 from mcprev.wire.jsonrpc import Request
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import run
 
 
 @contextmanager

@@ -13,12 +13,12 @@ import mcprev
 from api.authors import Helpful
 from api.proxy import Proxy
 from api.scripted import form, sample, server, text
+from helpers.named import ROW_A, B, C, rows_since, rows_until
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.errors import InvalidParams
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from named import ROW_A, B, C, rows_since, rows_until
-from requirements import req
-from running import run, until
 
 
 async def list_tools(ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:

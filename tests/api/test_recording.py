@@ -15,13 +15,13 @@ from click.testing import CliRunner
 import mcprev
 from api.wire import HandServer
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.cli import main as command
 from mcprev.client.recording.recording import Recording
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types import Direction
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 

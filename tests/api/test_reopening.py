@@ -11,6 +11,9 @@ import pytest
 
 import mcprev
 from api.authors import Everything, Helpful
+from helpers.named import ROW_D
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.reconnect_policy import ReconnectPolicy
@@ -19,9 +22,6 @@ from mcprev.protocol.connection_state import CallFailed
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from named import ROW_D
-from requirements import req
-from running import run, until
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 QUICK = ReconnectPolicy(limit=3, backoff=0, stable=60)

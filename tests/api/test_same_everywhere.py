@@ -9,10 +9,10 @@ from pydantic import BaseModel
 
 import mcprev
 from api.wire import Message, serving
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 

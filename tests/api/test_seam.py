@@ -13,16 +13,16 @@ import mcprev
 from api.authors import Everything, Helpful
 from api.scripted import client as callbacks, giving, server, text
 from api.wire import Json, Message, served, serving
+from helpers.named import MEANT, ROW_A
+from helpers.requirements import D, E, req
+from helpers.running import Records, run
+from helpers.support import ROOT
 from mcprev.errors import LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.engine import Engine
 from mcprev.protocol.handshake import HandshakeClient, HandshakeServer
 from mcprev.protocol.stateless import StatelessClient, StatelessServer
 from mcprev.revisions import ALL, DEFAULT, LATEST, Era, Revision, load
 from mcprev_types.latest import models as m
-from named import MEANT, ROW_A
-from requirements import D, E, req
-from running import Records, run
-from support import ROOT
 
 RUNTIME: Final = ROOT / "runtime" / "mcprev"
 ORDERING: Final = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)

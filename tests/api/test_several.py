@@ -19,14 +19,14 @@ import pytest
 import mcprev
 from api.authors import form
 from fuzz.fuzzing import each_once
-from linear import Text, assert_linear
+from helpers.linear import Text, assert_linear
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.client import connect_all as several, host_config
 from mcprev.client.connect_all import LIST_TIMEOUT
 from mcprev.client.host_config import targets_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run, until
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 GONE: Final = {"command": "/no/such/command"}

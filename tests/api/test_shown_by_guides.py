@@ -1,14 +1,14 @@
-"""What the guides show, and tests/snippet_types.py has type checkers accept, at run time (TOOL-1, RES-1, SAMP-1)."""
+"""What the guides show, and tools/snippet_types.py has type checkers accept, at run time (TOOL-1, RES-1, SAMP-1)."""
 
 from __future__ import annotations
 
 import pytest
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models
-from requirements import req
-from running import run
 
 ICON = {"src": "https://shop.example/icon.png"}
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)

@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 
 import mcprev
+from helpers.raw_server import Exchange, connected
+from helpers.requirements import D, req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, TaskSupport
-from raw_server import Exchange, connected
-from requirements import D, req
-from running import run
 
 ROW: Final = next(row for row in DEFAULT if row.tasks is TaskSupport.CORE)
 

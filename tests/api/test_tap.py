@@ -20,17 +20,17 @@ import pytest
 import mcprev
 from auth.guarded import ROWS, Guarded
 from auth.world import world
+from helpers.named import ROW_D, ROW_E, SOME_ROWS
+from helpers.raw_server import Exchange, OldMcp, connected, serve, text
+from helpers.requirements import req
+from helpers.running import Records, run, until
+from helpers.tcp_proxy import proxy
 from mcprev import WireEvent
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev.transports.memory import MemoryTransport
 from mcprev.wire.sse import Event, encode_event
 from mcprev_types import Direction
 from mcprev_types.latest import models as m
-from named import ROW_D, ROW_E, SOME_ROWS
-from raw_server import Exchange, OldMcp, connected, serve, text
-from requirements import req
-from running import Records, run, until
-from tcp_proxy import proxy
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 TO_SERVER, TO_CLIENT = Direction

@@ -12,13 +12,13 @@ from api.scripted import form, server, text
 from api.transports import http, over, reach
 from api.wire import SUBSCRIPTION_ID, HandClient, Json, Message, served, serving
 from api.workers import WORKERS, spread, workers
+from helpers.requirements import D, E, req
+from helpers.running import run, until
 from mcprev.protocol import tasks
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN, Changed
 from mcprev.protocol.tasks import EXTENSION, STATUS, TASK_NOTIFICATION
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from running import run, until
 
 __all__ = ["workers"]
 pytestmark = pytest.mark.usefixtures("workers")

@@ -13,13 +13,13 @@ import mcprev
 from api.authors import form, text
 from api.wire import Error, HandClient, HandServer, Json, Message, served, serving
 from api.workers import spread, workers
+from helpers.requirements import A, B, C, D, E, req
+from helpers.running import run
 from mcprev.protocol import tasks as task_records
 from mcprev.protocol.tasks import EXTENSION
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev.wire.meta_keys import RELATED
 from mcprev_types.latest import models as m
-from requirements import A, B, C, D, E, req
-from running import run
 
 __all__ = ["workers"]
 pytestmark = pytest.mark.usefixtures("workers")

@@ -10,11 +10,11 @@ import pytest
 import mcprev
 from api.scripted import client as callbacks, form, server, text
 from api.wire import Message, serving
+from helpers.requirements import E, req
+from helpers.running import pass_time, run
 from mcprev.errors import RequestTimeout
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import pass_time, run
 
 SHORT: Final = 0.5
 BOUND: Final = 20.0

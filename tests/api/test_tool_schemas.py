@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.named import rows_since, rows_until
+from helpers.requirements import A, B, C, D, E, req
+from helpers.running import Records, run, until
 from mcprev.core import tool_schemas as tools
 from mcprev.errors import InvalidParams, RemoteProtocolError, RpcError
 from mcprev.revisions import DEFAULT, LATEST, Revision, load
 from mcprev.server import tools as server_tools
 from mcprev_types.latest import models as m
-from named import rows_since, rows_until
-from requirements import A, B, C, D, E, req
-from running import Records, run, until
 
 PLAIN = {
     "type": "object",

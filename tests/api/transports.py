@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 import aiohttp
 
 import mcprev
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.running import until
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
@@ -25,7 +26,6 @@ from mcprev.revisions import HttpShape, Revision
 from mcprev.server.service import Service
 from mcprev.transports.lines import LineConnection
 from mcprev.transports.stdio.pipes import PipeTransport
-from running import until
 
 Reach: TypeAlias = Callable[[Service, Revision], AbstractAsyncContextManager[mcprev.Target]]
 

@@ -19,11 +19,11 @@ import pytest
 
 import mcprev
 from conversion.peers import objections
+from helpers.task_extension import is_of_extension, objections as task_objections
 from mcprev.conversion import PayloadKind, convert
 from mcprev.revisions import DEFAULT, LATEST, Revision, load, revision_named as row_of
 from mcprev.transports.memory import connect_pair
 from mcprev.wire.headers import Headers
-from task_extension import is_of_extension, objections as task_objections
 
 Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Any]

@@ -15,10 +15,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 import mcprev
+from helpers.running import run
+from helpers.support import ROOT
 from mcprev.app.arguments import ROUNDS, ArgumentError
 from mcprev.app.signatures import Function
-from running import run
-from support import ROOT
 
 
 class Item(BaseModel):

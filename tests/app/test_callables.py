@@ -20,15 +20,15 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once, sampled_of
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.named import A, D
+from helpers.running import run, until
 from mcprev.middleware import Audit, ErrorMapping
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.server import asgi
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Request
 from mcprev_types.latest import models as m
-from named import A, D
-from running import run, until
 
 F = Callable[..., Any]
 HERE: Final = "https://mcp.example/mcp"

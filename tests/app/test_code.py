@@ -14,7 +14,8 @@ from typing import Any, Final, Self
 import pytest
 
 import mcprev
-from asgi_bridge import Client
+from helpers.asgi_bridge import Client
+from helpers.running import run, until
 from mcprev.errors import MissingExtra
 from mcprev.middleware import Caching
 from mcprev.revisions import DEFAULT, Revision
@@ -30,7 +31,6 @@ from mcprev.transforms import (
 )
 from mcprev.transforms.kept_value import keeping_value
 from mcprev_types.latest import models as m
-from running import run, until
 
 ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
 

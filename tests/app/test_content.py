@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.named import B, rows_since
+from helpers.running import run
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from named import B, rows_since
-from running import run
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

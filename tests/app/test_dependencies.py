@@ -19,12 +19,12 @@ import pytest
 from pydantic import BaseModel
 
 import mcprev
+from helpers.named import C, rows_since
+from helpers.running import run, until
 from mcprev.app.threads import MAX_THREADS
 from mcprev.errors import InvalidParams
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from named import C, rows_since
-from running import run, until
 
 events: list[str] = []
 

@@ -11,8 +11,8 @@ import pytest
 from pydantic import Field
 
 import mcprev
+from helpers.running import run
 from mcprev.app.signatures import Function
-from running import run
 
 GOOGLE = """Forecasts the weather.
 

@@ -10,15 +10,15 @@ import aiohttp
 import pytest
 
 import mcprev
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.named import ROW_E, D, E, row_of
+from helpers.running import run, until
 from mcprev.errors import InvalidParams, LocalProtocolError, McpError, ResourceNotFound
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.stateless import StatelessServer
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev.transforms import transform_tool
 from mcprev_types.latest import models as m
-from named import ROW_E, D, E, row_of
-from running import run, until
 
 EVERY = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 

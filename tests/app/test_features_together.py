@@ -19,12 +19,12 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import generator, sampled_of
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.running import run
 from mcprev.extensions.ui import HOST
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import Argument, prompts_as_tools, resources_as_tools, transform_tool
 from mcprev_types.latest import models
-from running import run
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 import mcprev
+from helpers.running import run
 from mcprev.app.folders import resource
-from running import run
 
 MARKED: Final = """
 from pydantic import BaseModel

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.running import run
 from mcprev.errors import LocalProtocolError
 from mcprev.revisions import DEFAULT, Revision
-from running import run
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 

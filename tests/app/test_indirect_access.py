@@ -8,14 +8,14 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client
 from fuzz.fuzzing import each_once
+from helpers.asgi_bridge import Client
+from helpers.requirements import D, E
+from helpers.running import run
 from mcprev.middleware import Caching
 from mcprev.revisions import Revision, revision_named
 from mcprev.transforms import prompts_as_tools, resources_as_tools, tools_by_search, transform_tool
 from mcprev_types.latest import models as m
-from requirements import D, E
-from running import run
 
 BOTH: Final = pytest.mark.parametrize("row", [revision_named(D), revision_named(E)], ids=[D, E])
 GUARDED: Final = {

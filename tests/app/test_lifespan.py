@@ -19,11 +19,11 @@ from starlette.routing import Mount
 
 import mcprev
 from api.transports import Reach, asgi, http, memory
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.named import ROW_D, ROW_E
+from helpers.running import Records, run
 from mcprev.errors import LocalProtocolError
 from mcprev.revisions import DEFAULT, Revision
-from named import ROW_D, ROW_E
-from running import Records, run
 
 ERAS = [ROW_D, ROW_E]
 

@@ -10,12 +10,12 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict, override
 
+from helpers.requirements import req
 from mcprev.app.arguments import MAX_REREAD, ArgumentError, reread
 from mcprev.app.signatures import Function
 from mcprev.error_text import MAX_MISSPELT, did_you_mean
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types import MAX_ERRORS, details_of, with_json_paths
-from requirements import req
 
 MANY: Final = MAX_ERRORS + 1
 

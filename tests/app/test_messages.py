@@ -11,13 +11,13 @@ import pytest
 from pydantic import BaseModel
 
 import mcprev
-from asgi_bridge import Client, modern
+from helpers.asgi_bridge import Client, modern
+from helpers.requirements import E, req
+from helpers.running import run
 from mcprev.core.questions import form_of
 from mcprev.errors import InvalidParams
 from mcprev.protocol.uris import check_uri
 from mcprev.revisions import DEFAULT
-from requirements import E, req
-from running import run
 
 
 class Inner(BaseModel):

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.running import run, until
 from mcprev.errors import InvalidRequest, McpError
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from running import run, until
 
 
 def text_of(result: Any) -> str:

@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models
-from requirements import req
-from running import run
 
 ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
 LINKS: Final = {

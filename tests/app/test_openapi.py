@@ -26,7 +26,9 @@ from hypothesis import given, strategies as st
 
 import mcprev
 from fuzz.fuzzing import each_once
-from linear import Text, assert_linear
+from helpers.linear import Text, assert_linear
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.app.arguments import ArgumentError
 from mcprev.app.entries import RegisteredTool
 from mcprev.app.openapi import (
@@ -40,8 +42,6 @@ from mcprev.app.openapi.calls import MAX_BODY, MAX_EXCERPT
 from mcprev.app.openapi.openapi import Api, Select
 from mcprev.app.openapi.secrets import Secrets
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run
 
 BASE: Final = "http://api.example"
 TEXT: Final = {"type": "string"}

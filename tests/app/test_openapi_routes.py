@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from yarl import URL
 
 import mcprev
+from helpers.running import run
 from mcprev import OpenApiRoute as Route
 from mcprev.app.openapi import calls as openapi_calls
 from mcprev.app.openapi.asgi import AsgiSession, OpenApiApp
 from mcprev.app.openapi.calls import MAX_BODY
 from mcprev.revisions import DEFAULT
-from running import run
 
 REVISIONS: Final = [revision.name for revision in DEFAULT]
 EVENTS: Final[list[str]] = []

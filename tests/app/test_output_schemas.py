@@ -19,12 +19,12 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
 import mcprev
+from helpers.running import run
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.errors import LocalProtocolError
 from mcprev.json_schema.typed import adapter_of, schema_from
 from mcprev.revisions import DEFAULT
-from running import run
 
 CHECKER: Final = FormatChecker()
 _DATE = r"\d{4}-\d\d-\d\d"

@@ -17,13 +17,13 @@ from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
 import mcprev
-from asgi_bridge import Client as RawClient
+from helpers.asgi_bridge import Client as RawClient
+from helpers.named import C, rows_since
+from helpers.running import run
 from mcprev.core.questions import Form, form_of
 from mcprev.errors import InvalidParams, McpError
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from named import C, rows_since
-from running import run
 
 ASKABLE = rows_since(C)
 """The revisions with elicitation; sampling is older."""

@@ -13,11 +13,11 @@ from starlette.responses import JSONResponse, Response
 from typing_extensions import override
 
 import mcprev
-from asgi_bridge import Client
+from helpers.asgi_bridge import Client
+from helpers.running import pass_time, run, until
 from mcprev.core.store_probe import StoreProbe
 from mcprev.middleware import Metrics
 from mcprev.transports.http.server.request import Receive, Scope, Send
-from running import pass_time, run, until
 
 GOOD = ("good",)
 

@@ -12,12 +12,12 @@ from click.testing import CliRunner
 
 import mcprev
 from auth.guarded import AsgiAsk, everything
+from helpers.named import ROW_D
+from helpers.running import run
+from helpers.support import ROOT
 from mcprev.cli import main as command, protection
 from mcprev.serving import running
 from mcprev.transports.http.server.asgi import AsgiApp
-from named import ROW_D
-from running import run
-from support import ROOT
 
 BARE: Final = (
     "import mcprev\nfrom functools import partial\napp = mcprev.App('demo', '1')\ndef me(scope): return 'me'\n"

@@ -14,11 +14,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 import mcprev
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.named import ROW_D, ROW_E
+from helpers.running import run, until
 from mcprev.cli import main as command
 from mcprev.revisions import Revision
-from named import ROW_D, ROW_E
-from running import run, until
 
 MODULE = """
 import mcprev

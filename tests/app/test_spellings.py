@@ -8,8 +8,11 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client, Exchange, modern
 from fuzz.fuzzing import each_once
+from helpers.asgi_bridge import Client, Exchange, modern
+from helpers.named import rows_since
+from helpers.requirements import E
+from helpers.running import run
 from mcprev.app.uri_templates import Template
 from mcprev.middleware import Audit, Caching
 from mcprev.protocol.subscriptions import MAX_URI
@@ -18,9 +21,6 @@ from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import resources_as_tools
 from mcprev.wire.headers import encode_value
 from mcprev.wire.jsonrpc import parse
-from named import rows_since
-from requirements import E
-from running import run
 
 ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
 FIXED: Final = "notes://caf\u00e9/all"

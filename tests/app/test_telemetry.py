@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-import asgi_bridge
 import mcprev
 from api.transports import http, listening
 from api.wire import served
+from helpers import asgi_bridge
+from helpers.named import C, rows_since
 from mcprev.core.questions import form_of
 from mcprev.errors import ConnectionLost, InvalidParams
 from mcprev.middleware import telemetry as telemetry_module
@@ -25,7 +26,6 @@ from mcprev.transforms import resources_as_tools, tools_by_search
 from mcprev.transports.http.client.connection import network_at
 from mcprev_types import Direction
 from mcprev_types.latest import models
-from named import C, rows_since
 
 pytest.importorskip("opentelemetry.sdk")
 

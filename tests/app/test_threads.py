@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from helpers.running import run, until
 from mcprev.app.threads import MAX_THREADS, Threads
-from running import run, until
 
 
 class Work:

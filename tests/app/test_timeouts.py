@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import pytest
 
 import mcprev
+from helpers.requirements import D, req
+from helpers.running import run
 from mcprev.transforms import transform_tool
-from requirements import D, req
-from running import run
 
 TOO_LONG = "the tool took longer than 0.05 s, so it was cancelled"
 

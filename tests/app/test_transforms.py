@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 import mcprev
+from helpers.running import run
 from mcprev.revisions import DEFAULT
 from mcprev.transforms import (
     Argument,
@@ -23,7 +24,6 @@ from mcprev.transforms import (
 )
 from mcprev.transforms.tools import Wrapper
 from mcprev_types.latest import models
-from running import run
 
 REVISIONS: Final = [revision.name for revision in DEFAULT]
 

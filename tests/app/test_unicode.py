@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel
 
 import mcprev
+from helpers.running import run
 from mcprev.middleware import SizeLimit
 from mcprev.revisions import DEFAULT, Revision
-from running import run
 
 NAME = "a\udc80b"
 SENT = "a\ufffdb"

@@ -11,12 +11,12 @@ from hypothesis import given, strategies as st
 
 import mcprev
 from fuzz.fuzzing import each_once
-from linear import Text, assert_linear
+from helpers.linear import Text, assert_linear
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.app import uri_templates
 from mcprev.app.uri_templates import Template
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run
 
 ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
 LISTS: Final = ("list", "items")

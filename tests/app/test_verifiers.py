@@ -17,10 +17,10 @@ from aiohttp import web
 
 import mcprev
 from api.transports import http
+from helpers.named import ROW_D, ROW_E
+from helpers.running import run, until
 from mcprev.auth.verifiers import COOLDOWN, LEEWAY, MAX_AGE, MAX_BODY, MAX_KEYS
 from mcprev.errors import TokenRejected
-from named import ROW_D, ROW_E
-from running import run, until
 
 jwk = pytest.importorskip("joserfc.jwk")
 jwt = pytest.importorskip("joserfc.jwt")

@@ -15,13 +15,13 @@ from yarl import URL
 
 import mcprev
 from api.authors import text
-from asgi_bridge import SCOPE, STREAM, TYPES, Client, Exchange, initialize, notification, request
+from helpers.asgi_bridge import SCOPE, STREAM, TYPES, Client, Exchange, initialize, notification, request
+from helpers.requirements import B, C, D, E
+from helpers.running import until
+from helpers.served import Served
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.wire.sse import Decoder, Event
-from requirements import B, C, D, E
-from running import until
-from served import Served
 
 ROWS: Final = [revision_named(name) for name in (B, C, D, E)]
 """The revisions with authorization."""

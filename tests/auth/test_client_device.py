@@ -12,13 +12,13 @@ import pytest
 import mcprev
 from auth.test_client_discovery import ISSUER, URL, place
 from auth.world import World, form, world
+from helpers.raw_server import Exchange, text
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.client import device
 from mcprev.auth.client.steps import HttpFetch, HttpReply, Pause, ShowCode
 from mcprev.auth.client.store import Registration
 from mcprev.revisions import DEFAULT, Revision
-from raw_server import Exchange, text
-from requirements import req
-from running import run
 
 ROW: Final = DEFAULT[-1]
 SECURED: Final = [row for row in DEFAULT if row.auth is not None]

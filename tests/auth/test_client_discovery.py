@@ -14,7 +14,8 @@ from hypothesis import example, given, strategies as st
 
 import mcprev
 from auth.world import query
-from linear import assert_linear
+from helpers.linear import assert_linear
+from helpers.requirements import B, C, D, E, req
 from mcprev.auth.client import discovery, flow, tokens
 from mcprev.auth.client.discovery import (
     MAX_CHALLENGES,
@@ -28,7 +29,6 @@ from mcprev.auth.client.discovery import (
 from mcprev.auth.client.steps import Flow, HttpFetch, HttpReply, OpenBrowser
 from mcprev.auth.client.store import Registration
 from mcprev.revisions import DEFAULT, Revision
-from requirements import B, C, D, E, req
 
 T = TypeVar("T")
 URL = "https://mcp.example/a/mcp"

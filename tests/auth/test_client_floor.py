@@ -17,15 +17,15 @@ from auth.test_client_discovery import ISSUER, THEIRS, URL, follow, place
 from auth.test_client_programs import pem
 from auth.world import PRM, World, query, world
 from fuzz.fuzzing import each_once
+from helpers.named import NAMES, ROW_B
+from helpers.raw_server import Exchange, text
+from helpers.requirements import B, C, D, E, req
+from helpers.running import run
 from mcprev.auth.client import authorizer, discovery, flow
 from mcprev.auth.client.discovery import Challenge
 from mcprev.auth.client.store import Registration
 from mcprev.auth.client.tokens import ID_JAG
 from mcprev.revisions import ALL, AuthProfile, Revision
-from named import NAMES, ROW_B
-from raw_server import Exchange, text
-from requirements import B, C, D, E, req
-from running import run
 
 HONEST = "https://honest.example"
 OPEN = {"server/discover", "initialize", "notifications/initialized"}

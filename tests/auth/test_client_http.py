@@ -15,13 +15,13 @@ import pytest
 import mcprev
 from auth.world import CALLBACK, OAUTH, PRM, World, basic, form, query, world
 from fuzz.fuzzing import each_once
-from lanes import turns
+from helpers.lanes import turns
+from helpers.named import NAMES as SPOKEN
+from helpers.raw_server import Exchange, Mcp, Raw, text
+from helpers.requirements import A, B, D, E, req
+from helpers.running import pass_time, run, until
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.client.connection import GRACE
-from named import NAMES as SPOKEN
-from raw_server import Exchange, Mcp, Raw, text
-from requirements import A, B, D, E, req
-from running import pass_time, run, until
 
 EARLIER: Final = [name for name in SPOKEN if name == A]
 """The revision of another transport, where it is spoken."""

@@ -17,13 +17,13 @@ import pytest
 
 import mcprev
 from auth.world import query, world
+from helpers.raw_server import Exchange, serve
+from helpers.requirements import C, D, E, req
+from helpers.running import run, until
 from mcprev.auth.client import loopback
 from mcprev.auth.client.runner import MAX_BODY, FlowRunner
 from mcprev.auth.client.steps import Flow, HttpFetch, HttpReply
 from mcprev.revisions import DEFAULT, Revision
-from raw_server import Exchange, serve
-from requirements import C, D, E, req
-from running import run, until
 
 PAGE = "https://auth.example/authorize?state=x"
 

@@ -19,12 +19,12 @@ from joserfc import jwk, jwt
 
 import mcprev
 from auth.world import World, basic, form, world
+from helpers.raw_server import Exchange, text
+from helpers.requirements import C, D, E, req
+from helpers.running import run
 from mcprev.auth.client import signatures, tokens
 from mcprev.auth.client.discovery import ProtectedServer, ServerMetadata
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from raw_server import Exchange, text
-from requirements import C, D, E, req
-from running import run
 
 KEYS: dict[str, Any] = {
     "ES256": ec.generate_private_key(ec.SECP256R1()),

@@ -15,10 +15,10 @@ import pytest
 import mcprev
 from auth.test_client_reports import drop
 from auth.world import OAUTH, PRM, World, form, query, world
+from helpers.raw_server import Exchange, text
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, Revision
-from raw_server import Exchange, text
-from requirements import req
-from running import run
 
 OPENID: Final = "/.well-known/openid-configuration"
 SECURED: Final = [row for row in DEFAULT if row.auth is not None and row.auth.openid]

@@ -10,13 +10,13 @@ from hypothesis import example, given, strategies as st
 
 import mcprev
 from auth.world import world
-from linear import assert_linear
+from helpers.linear import assert_linear
+from helpers.raw_server import Exchange, connected
+from helpers.requirements import req
+from helpers.running import run
+from helpers.shell import invoke
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.client import session as module
-from raw_server import Exchange, connected
-from requirements import req
-from running import run
-from shell import invoke
 
 SECURED: Final = [row for row in DEFAULT if row.auth is not None]
 SHORT: Final = 'Bearer error="insufficient_scope"'

@@ -11,11 +11,11 @@ import pytest
 import mcprev
 from auth.world import CALLBACK, OAUTH, PRM, World, form, query, world
 from fuzz.fuzzing import each_once
+from helpers.raw_server import Exchange, text
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.client import tokens
 from mcprev.revisions import DEFAULT, Revision
-from raw_server import Exchange, text
-from requirements import req
-from running import run
 
 SECURED: Final = [row for row in DEFAULT if row.auth is not None]
 NAMING: Final = [row for row in SECURED if row.auth is not None and row.auth.resource_metadata]

@@ -18,12 +18,12 @@ import pytest
 import mcprev
 from auth.world import Endpoint, World, form, world
 from fuzz.fuzzing import sampled_of
-from lanes import still, turns
+from helpers.lanes import still, turns
+from helpers.raw_server import Exchange
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.auth.client import shared_store
 from mcprev.revisions import DEFAULT
-from raw_server import Exchange
-from requirements import req
-from running import run, until
 
 ROW: Final = DEFAULT[-1]
 REPLIES: Final[dict[str, Any]] = {"tools/call": {"content": []}}

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.raw_server import Exchange, serve
+from helpers.requirements import C, D, E, req
+from helpers.running import run
 from mcprev.auth.client.runner import FlowRunner
 from mcprev.auth.client.steps import Answer, HttpFetch, HttpReply
 from mcprev.auth.urls import check_fetch
 from mcprev.errors import RemoteProtocolError
-from raw_server import Exchange, serve
-from requirements import C, D, E, req
-from running import run
 
 SERVER: Final = "https://mcp.example/mcp"
 SPELLINGS: Final = (

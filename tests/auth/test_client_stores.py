@@ -19,10 +19,10 @@ import pytest
 
 import mcprev
 from auth.world import world
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.client import token_stores
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run
 
 each_row = pytest.mark.parametrize(
     "row", [row for row in DEFAULT if row.auth is not None], ids=lambda row: row.name

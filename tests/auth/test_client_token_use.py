@@ -18,6 +18,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 import mcprev
 from auth.world import World, basic, form, world
+from helpers.named import ROW_D
+from helpers.raw_server import Exchange
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.auth.client import tokens
 from mcprev.auth.client.active_token import ActiveToken, Source, is_good
 from mcprev.auth.client.authorizer import CLIENTS, REFUSALS
@@ -25,10 +29,6 @@ from mcprev.auth.client.discovery import ProtectedServer, ServerMetadata
 from mcprev.auth.client.steps import HttpFetch, HttpReply
 from mcprev.errors import TokenRejected
 from mcprev.revisions import DEFAULT
-from named import ROW_D
-from raw_server import Exchange
-from requirements import E, req
-from running import run, until
 
 ROW: Final = DEFAULT[-1]
 NOW: Final = 1_000_000.0

@@ -15,14 +15,14 @@ from click.testing import CliRunner, Result
 
 from auth.test_client_device import offer
 from auth.world import World, basic, query, world
+from helpers.raw_server import Exchange, Mcp, Raw, text
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.client import device, loopback
 from mcprev.auth.client.store import TokenKey
 from mcprev.cli import main
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.urls import proxy_of
-from raw_server import Exchange, Mcp, Raw, text
-from requirements import req
-from running import run
 
 SECURED: Final = [row for row in DEFAULT if row.auth is not None]
 ROW: Final = SECURED[-1]

@@ -14,14 +14,14 @@ from click.testing import Result
 
 from auth.world import World, world
 from fuzz.fuzzing import each_once, sampled_of
+from helpers.raw_server import Mcp
+from helpers.requirements import req
+from helpers.running import run
+from helpers.shell import invoke
 from mcprev import DiskTokens
 from mcprev.auth.client.store import Registration, TokenKey, Tokens
 from mcprev.cli import main
 from mcprev.revisions import DEFAULT, Revision
-from raw_server import Mcp
-from requirements import req
-from running import run
-from shell import invoke
 
 SECURED: Final = [row for row in DEFAULT if row.auth is not None]
 ELSEWHERE: Final = "https://other.test/mcp"

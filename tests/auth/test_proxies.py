@@ -28,14 +28,14 @@ import mcprev
 from auth.test_client_ssrf import fetch
 from auth.test_command_login import REPLIES, ROW
 from auth.world import PRM, World, query, world
+from helpers.raw_server import Exchange, serve
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.client.runner import FlowRunner
 from mcprev.auth.client.steps import HttpReply
 from mcprev.bridge.several.credentials import auth_of
 from mcprev.bridge.several.options import UserLogin
 from mcprev.transports.http.urls import proxy_of
-from raw_server import Exchange, serve
-from requirements import req
-from running import run
 
 HOST: Final = "mcp.example"
 """A name that only the proxy knows."""

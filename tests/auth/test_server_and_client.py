@@ -15,13 +15,13 @@ import mcprev
 from auth.guarded import ROWS, Guarded
 from auth.world import query, world
 from fuzz.fuzzing import each_once
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.client.targets import Target
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev.transports.http.client.authorization import AuthorizedRequest
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
 
 NEEDS: Final = {"tools/call": "write"}
 SCOPES_TOLD: Final = (

@@ -13,10 +13,10 @@ import pytest
 
 import mcprev
 from auth.guarded import ISSUER, ROWS, Guarded, asked, challenge, over_http, shows
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
 
 if importlib.util.find_spec("joserfc") is None:
     pytest.skip("joserfc is not installed", allow_module_level=True)

@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import mcprev
-from asgi_bridge import Client
 from auth.guarded import (
     ISSUER,
     METADATA,
@@ -26,11 +25,12 @@ from auth.guarded import (
     over_asgi,
     shows,
 )
+from helpers.asgi_bridge import Client
+from helpers.requirements import C, D, E, req
+from helpers.running import run
 from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision
 from mcprev.transports.http.server.cors import cors
-from requirements import C, D, E, req
-from running import run
 
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 since_metadata = pytest.mark.parametrize("row", ROWS[1:], ids=lambda row: row.name)

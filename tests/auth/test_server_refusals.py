@@ -11,7 +11,6 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client
 from auth.guarded import (
     METADATA,
     RESOURCE,
@@ -29,10 +28,11 @@ from auth.guarded import (
     session,
     shows,
 )
+from helpers.asgi_bridge import Client
+from helpers.requirements import C, D, E, req
+from helpers.running import run, until
 from mcprev.errors import INTERNAL_ERROR, INVALID_REQUEST
 from mcprev.revisions import Revision
-from requirements import C, D, E, req
-from running import run, until
 
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

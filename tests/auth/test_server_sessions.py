@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import mcprev
-from asgi_bridge import STREAM, TYPES, initialize, notification
 from auth.guarded import ROWS, WAYS, Guarded, Stream, Tokens, Way, asked, good, over_asgi, session, shows
+from helpers.asgi_bridge import STREAM, TYPES, initialize, notification
+from helpers.requirements import E, req
+from helpers.running import pass_time, run, until
 from mcprev.revisions import Revision
-from requirements import E, req
-from running import pass_time, run, until
 
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 with_sessions = pytest.mark.parametrize("row", ROWS[:3], ids=lambda row: row.name)

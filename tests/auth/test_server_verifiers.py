@@ -15,12 +15,12 @@ import pytest
 
 import mcprev
 from auth.guarded import AsgiAsk, Guarded, asked, challenge, over_asgi, shows
+from helpers.named import ROW_D, ROW_E
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth import verifiers
 from mcprev.auth.verifiers import ALGORITHMS
 from mcprev.wire.headers import Headers
-from named import ROW_D, ROW_E
-from requirements import req
-from running import run
 
 jwk = pytest.importorskip("joserfc.jwk")
 jwt = pytest.importorskip("joserfc.jwt")

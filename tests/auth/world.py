@@ -14,8 +14,8 @@ from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import mcprev
+from helpers.raw_server import Exchange, Mcp, OldMcp, Raw, Reply
 from mcprev.revisions import Revision
-from raw_server import Exchange, Mcp, OldMcp, Raw, Reply
 
 CALLBACK = "http://127.0.0.1:9/callback"
 PRM = "/.well-known/oauth-protected-resource"

@@ -25,13 +25,13 @@ from authorization_server.town import (
     Site,
     Town,
 )
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.authorization_server import clients, server
 from mcprev.auth.authorization_server.grants import User
 from mcprev.auth.authorization_server.keys import challenge_of_verifier
 from mcprev.auth.authorization_server.login import Login
 from mcprev.testing.authorization_server import LocalAuthorizationServer, LocalUsers
-from requirements import req
-from running import run
 
 CALLBACK = f"{SERVER}/callback"
 ELSEWHERE = "https://evil.example/cb"

@@ -12,6 +12,8 @@ import pytest
 
 from authorization_server.test_attacks import Slow
 from authorization_server.town import REDIRECT, SECRET, Clock, Town
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.auth.authorization_server import documents
 from mcprev.auth.authorization_server.documents import ClientDocuments
 from mcprev.auth.authorization_server.keys import ServerKeys
@@ -20,8 +22,6 @@ from mcprev.auth.authorization_server.requests import PageError
 from mcprev.auth.authorization_server.vault import Vault
 from mcprev.core.store import Records
 from mcprev.stores.memory import MemoryRecords
-from requirements import req
-from running import run, until
 
 URL: Final = "https://app.example/client.json"
 GONE: Final = "https://app.example/gone.json"

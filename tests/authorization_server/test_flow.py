@@ -24,6 +24,8 @@ from authorization_server.town import (
     Town,
     connected,
 )
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.authorization_server import upstream
 from mcprev.auth.authorization_server.login import Login
 from mcprev.auth.authorization_server.requests import PageError
@@ -32,8 +34,6 @@ from mcprev.auth.client.steps import HttpFetch, HttpReply
 from mcprev.errors import AuthError
 from mcprev.revisions import Revision
 from mcprev.testing.authorization_server import LocalUsers
-from requirements import req
-from running import run
 
 PROVIDERS: list[type[Any]] = [LikeGitHub, LikeEntra, LikeCompany]
 

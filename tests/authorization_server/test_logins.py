@@ -46,13 +46,13 @@ from authorization_server.town import (
     Town,
     connected,
 )
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.authorization_server import upstream
 from mcprev.auth.authorization_server.keys import ServerKeys
 from mcprev.auth.client.steps import HttpFetch, HttpReply
 from mcprev.errors import StoreError
 from mcprev.testing.authorization_server import RESOURCE_SERVER, Browser, LocalAuthorizationServer
-from requirements import req
-from running import run
 
 NEW = "a new secret, which is also of 32 bytes or more"
 

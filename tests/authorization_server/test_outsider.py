@@ -33,9 +33,9 @@ from authorization_server.town import (
     Site,
 )
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.authorization_server import clients
-from requirements import req
-from running import run
 
 HONEST: Final = "https://honest.example/cb"
 EVIL: Final = "https://evil.example/cb"

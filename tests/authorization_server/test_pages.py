@@ -21,9 +21,9 @@ from authorization_server.town import (
     Response,
     Site,
 )
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.auth.authorization_server.pages import MAX_ICON, ServerFace
-from requirements import req
-from running import run
 
 DOT = "data:image/png;base64,iVBORw0KGgo="
 EVIL = "<img src=x onerror=alert(1)>\"'&"

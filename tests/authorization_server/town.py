@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey
 from typing_extensions import override
 
 import mcprev
-from http_in_process import App, InProcess
+from helpers.http_in_process import App, InProcess
 from mcprev.auth.authorization_server.login import Login
 from mcprev.testing.authorization_server import Browser
 

@@ -19,15 +19,15 @@ import mcprev
 from api.wire import INFO, Message
 from bridge.hands import Downstream
 from bridge.insides import hub_of
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.redis_server import RedisServer
+from helpers.several_workers import Front, kill
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.peers import Peers
 from mcprev.bridge.shared_sessions import BridgedSessions
 from mcprev.core.store import Store
 from mcprev.revisions import Revision
 from mcprev.transports.http.server.asgi import AsgiApp
-from redis_server import RedisServer
-from several_workers import Front, kill
 
 STORES: Final = ("memory", "sqlite", "redis")
 each_store = pytest.mark.parametrize("kind", STORES)

@@ -18,11 +18,11 @@ import mcprev
 from api.wire import VERSION, HandClient, Message
 from bridge.hands import Servers
 from bridge.insides import front_of
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.several_workers import kill as kill_sessions, memory
 from mcprev.bridge.bridge import Bridge
 from mcprev.errors import StoreError
 from mcprev.revisions import HttpShape, Revision
-from several_workers import kill as kill_sessions, memory
 
 ACCEPT: Final = "application/json, text/event-stream"
 NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}

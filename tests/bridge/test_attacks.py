@@ -22,11 +22,11 @@ from bridge.hands import Servers, Upstream, bridge_to, question, text
 from bridge.joining import ends, joined
 from bridge.task_hands import TASK_METHODS, capabilities_with_tasks, long_work, marked_tool, offering_tasks
 from fuzz.fuzzing import each_once
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.bridge.bridge import Bridge
 from mcprev.revisions import DEFAULT, Revision
-from requirements import E, req
-from running import run, until
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

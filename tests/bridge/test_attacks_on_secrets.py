@@ -10,6 +10,8 @@ import pytest
 
 from api.wire import Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, text
+from helpers.requirements import E, req
+from helpers.running import run
 from mcprev.auth.client.store import MemoryTokens, TokenKey, Tokens
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.pair import ConversionReport
@@ -18,8 +20,6 @@ from mcprev.bridge.several.sealed import SealedTokens
 from mcprev.cli import bridge as command
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.stores.memory import MemoryRecords
-from requirements import E, req
-from running import run
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

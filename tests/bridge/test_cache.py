@@ -15,12 +15,12 @@ from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, ques
 from bridge.joining import ends, joined
 from bridge.test_matrix import outcomes
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import DEFAULT, LATEST, Revision
-from requirements import req
-from running import run, until
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

@@ -16,12 +16,12 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
+from helpers.requirements import E, req
+from helpers.running import run
+from helpers.shell import invoke
 from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import run
-from shell import invoke
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 OLDEST, MODERN = DEFAULT[0], DEFAULT[-1]

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.running import until
 from mcprev.bridge.bridge import Bridge
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.lines import LineConnection
-from running import until
 from stdio.test_client_cost import PREFIX, Target, counting, result
 
 MOST: Final = {"handshake": 81, "stateless": 120}

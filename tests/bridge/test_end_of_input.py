@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from bridge.hands import Servers, Upstream, bridge_to, text
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.core.limits import LINGER
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.stdio.pipes import PipeTransport
-from requirements import req
-from running import run
 
 SESSIONS = [row for row in DEFAULT if row.handshake]
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 
 import mcprev
+from helpers.named import C, D, E
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.extensions.ui import HOST
 from mcprev.revisions import DEFAULT, Revision
-from named import C, D, E
-from requirements import req
-from running import run
 
 OTHER: Final = mcprev.Extension("com.example/other", settings={"a": 1})
 PAGE: Final = "ui://clock"

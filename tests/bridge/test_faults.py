@@ -28,7 +28,9 @@ from bridge.hands import (
 )
 from bridge.insides import front_of, stateless_of
 from fuzz.fuzzing import each_once
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.bridge import relay
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
@@ -36,8 +38,6 @@ from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.protocol.subscriptions import CHANGES
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import MemoryTransport
-from requirements import E, req
-from running import run, until
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import pytest
 
-from asgi_bridge import Client, Exchange, initialize
 from bridge.hands import Servers, Upstream, bridge_to, capabilities_of, text
 from bridge.joining import ends, joined
-from flooding import ended, two, ways
 from fuzz.fuzzing import each_once
+from helpers.asgi_bridge import Client, Exchange, initialize
+from helpers.flooding import ended, two, ways
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run, until
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

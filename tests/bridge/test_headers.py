@@ -11,11 +11,11 @@ import pytest
 import mcprev
 from api.wire import CLIENT_CAPABILITIES, VERSION, Error, HandServer, Message
 from bridge.hands import Servers, bridge_to, text
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.requirements import E, req
+from helpers.running import run
 from mcprev.errors import HEADER_MISMATCH
 from mcprev.revisions import DEFAULT, Revision
-from requirements import E, req
-from running import run
 
 MODERN: Final = DEFAULT[-1]
 SCHEMA: Final[Message] = {

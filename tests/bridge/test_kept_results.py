@@ -32,15 +32,15 @@ from bridge.hands import (
     text,
 )
 from bridge.insides import stateless_of
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.requirements import E, req
+from helpers.running import run, until
+from helpers.several_workers import Front
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
 from mcprev.errors import RESOURCE_NOT_FOUND
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.stores.memory import MemoryStore
-from requirements import E, req
-from running import run, until
-from several_workers import Front
 
 SESSION: Final = HANDSHAKE[-1]
 MODERN: Final = DEFAULT[-1]

@@ -21,14 +21,15 @@ from bridge.joining import MODERN, SESSION, TOOLS, Ends, ends, joined, last, tar
 from bridge.test_processes import LIMIT, OLD, bridge
 from bridge.test_several_auth import verify
 from bridge.test_several_processes import RawSession
+from helpers.requirements import req
+from helpers.running import run, until
+from helpers.served_workers import served
 from mcprev.bridge.bridge import Bridge
+from mcprev.bridge.several.session import SeveralSession
 from mcprev.core.store import Store
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
 from mcprev.sharing.worker import LEASE
-from requirements import req
-from running import run, until
-from served_workers import served
 
 CHANGED: Final = CHANGES[Changed.TOOLS].method
 UPDATED: Final = CHANGES[Changed.RESOURCE].method
@@ -139,8 +140,9 @@ def test_a_session_is_taken_over_for_whoever_listens() -> None:
                 await made.kill(0)
                 await client.hears(CHANGED)
                 (session,) = made.shared(1)._held.values()
+                assert isinstance(session, SeveralSession)
                 assert session.introduction.sender == ("alice", "app")
-                assert session.introduction.params["clientInfo"] == INFO
+                assert (session.introduction.params or {})["clientInfo"] == INFO
 
     run(main(), limit=LIMIT)
 

@@ -12,9 +12,9 @@ import aiohttp
 
 from bridge.test_processes import LIMIT, OLD, bridge
 from bridge.test_several_processes import RawSession
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.errors import INTERNAL_ERROR
-from requirements import req
-from running import run
 
 APP: Final = """
 import asyncio

@@ -40,11 +40,11 @@ from bridge.task_hands import (
     offering_tasks,
     started,
 )
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.bridge.pair import Rule
 from mcprev.conversion import Reason
 from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport
-from requirements import req
-from running import run
 
 DOCS: Final = Path(__file__).resolve().parents[2] / "docs" / "bridge.md"
 SECONDS: Final = 5.0

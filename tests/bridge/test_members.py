@@ -12,11 +12,11 @@ from api.wire import HANDSHAKE, Error, Message
 from bridge.hands import SAMPLE, Downstream, Servers, Upstream, bridge_to, bridged, said, text
 from bridge.task_hands import TASK_METHODS, capabilities_with_tasks, long_work, marked_tool, offering_tasks
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.bridge.bridge import Bridge
 from mcprev.protocol import tasks
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
-from requirements import req
-from running import run
 
 CORE: Final = [row for row in DEFAULT if row.tasks is TaskSupport.CORE]
 EXTENSION: Final = [row for row in DEFAULT if row.tasks is TaskSupport.EXTENSION]

@@ -16,11 +16,11 @@ from bridge.hands import VENDOR, Downstream, Servers, Upstream, bridge_to, bridg
 from bridge.joining import each_cell, ends, joined
 from bridge.test_matrix import outcomes
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.bridge.around import BridgedContext
 from mcprev.middleware import Audit, Caching, ErrorMapping, Hooks, Logging, Metrics, Retries, SizeLimit
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from requirements import req
-from running import run
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

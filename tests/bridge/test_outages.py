@@ -12,16 +12,16 @@ from typing_extensions import override
 
 import mcprev
 from api.wire import SUBSCRIPTION_ID, Error, HandClient, Message
-from away import SECONDS, URI, Away, Process, Processes, as_process, over_http, soon_quiet
 from bridge.hands import bridged
 from bridge.joining import MODERN, SESSION, each_client
 from fuzz.fuzzing import each_once
-from http_in_process import InProcess
+from helpers.away import SECONDS, URI, Away, Process, Processes, as_process, over_http, soon_quiet
+from helpers.http_in_process import InProcess
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.bridge.bridge import Bridge
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, CHANGES, LISTEN, Changed
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from requirements import req
-from running import run, until
 
 TOOLS: Final = CHANGES[Changed.TOOLS].method
 UPDATED: Final = CHANGES[Changed.RESOURCE].method

@@ -14,12 +14,12 @@ from typing import Any, Final
 import pytest
 
 import mcprev
+from helpers.redis_server import RedisServer
+from helpers.requirements import E, req
+from helpers.running import run
+from helpers.served_workers import LISTENS, ServedWorkers, free_port
+from helpers.spreading_front import SpreadingFront
 from mcprev.revisions import DEFAULT, Revision
-from redis_server import RedisServer
-from requirements import E, req
-from running import run
-from served_workers import LISTENS, ServedWorkers, free_port
-from spreading_front import SpreadingFront
 
 APP: Final = """
 import mcprev

@@ -29,10 +29,10 @@ from bridge.hands import (
     said,
     text,
 )
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import DEFAULT, Revision
-from requirements import E, req
-from running import run, until
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

@@ -10,13 +10,13 @@ import aiohttp
 import pytest
 
 import mcprev
-from http_in_process import InProcess, Message
+from helpers.http_in_process import InProcess, Message
+from helpers.requirements import E, req
+from helpers.running import run
 from mcprev.bridge.refusals import refusal_of
 from mcprev.bridge.several.health import Health
 from mcprev.errors import HttpStatusError
 from mcprev.revisions import DEFAULT, Revision
-from requirements import E, req
-from running import run
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 each_client = pytest.mark.parametrize("row", [SESSION, DEFAULT[-1]], ids=lambda row: row.name)

@@ -11,12 +11,12 @@ import pytest
 
 from api.wire import Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, question, said, text
+from helpers.requirements import E, req
+from helpers.running import run
 from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.bridge.explain import MOST, explained
 from mcprev.bridge.pair import ConversionReport
 from mcprev.revisions import DEFAULT, Revision
-from requirements import E, req
-from running import run
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 OLDEST, MODERN = DEFAULT[0], DEFAULT[-1]

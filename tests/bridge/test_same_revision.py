@@ -14,9 +14,9 @@ from hypothesis import given, strategies as st
 
 from api.wire import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION, Error, HandClient, Message, Reply
 from bridge.hands import VENDOR, Downstream, Servers, Upstream, bridge_to, bridged
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.revisions import ALL, DEFAULT, Revision
-from requirements import req
-from running import run
 
 each = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 BIG = 12345678901234567890123

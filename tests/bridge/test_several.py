@@ -27,12 +27,12 @@ from bridge.joining import (
     resources,
     tools,
 )
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.running import run, until
 from mcprev.bridge.several.options import BridgedServer
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import DEFAULT, Revision
-from running import run, until
 
 NAMES: Final = ("files", "bank")
 each_pair = pytest.mark.parametrize(

@@ -19,6 +19,8 @@ import pytest
 import mcprev
 from api.wire import Message
 from auth.world import World, world
+from helpers.running import run
+from helpers.shell import invoke
 from mcprev.auth.client.store import MemoryTokens, Registration, TokenKey, Tokens
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.several.asking import asks_to_log_in, without_login
@@ -31,8 +33,6 @@ from mcprev.protocol.connection_state import ConnectionState, IncomingRequest, R
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.stores.memory import MemoryRecords
 from mcprev.wire.jsonrpc import Request
-from running import run
-from shell import invoke
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

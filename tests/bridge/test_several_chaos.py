@@ -14,12 +14,12 @@ import pytest
 import mcprev
 from bridge.fellows_of_bridges import Fellows, fellows, stores
 from bridge.joining import MODERN, SESSION, TOOLS, ends, joined
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.bridge.answers import GONE
 from mcprev.bridge.peers import UNASKABLE
 from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import Revision
-from requirements import E, req
-from running import run, until
 
 NAMES: Final = ("files", "bank")
 CLIENTS: Final = 8

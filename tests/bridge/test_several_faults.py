@@ -22,13 +22,13 @@ from bridge.joining import (
     name_of,
     tools,
 )
+from helpers.running import run, until
 from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.bridge.several import lists as lists_of
 from mcprev.core.lists import ListBounds
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
-from running import run, until
 
 NAMES: Final = ("files", "bank")
 CHANGED: Final = CHANGES[Changed.TOOLS].method

@@ -27,6 +27,10 @@ from bridge.test_several_auth import (
     identify,
     verify,
 )
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served_workers import free_port
+from helpers.spreading_front import SpreadingFront
 from mcprev.auth.client.store import MemoryTokens
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.login_state import MOST, LoginStep, MemoryLogins
@@ -37,10 +41,6 @@ from mcprev.bridge.several.sealed import SealedTokens
 from mcprev.core.store import Store
 from mcprev.errors import AuthError
 from mcprev.revisions import Revision
-from requirements import req
-from running import run
-from served_workers import free_port
-from spreading_front import SpreadingFront
 
 SECRET: Final = "s" * 32
 

@@ -8,15 +8,15 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client, Exchange, modern
 from bridge.hands import Downstream, bridged, said
 from bridge.joining import SESSION, each_cell, each_client, ends, joined, tools
 from bridge.test_several_faults import down
 from fuzz.fuzzing import each_once
+from helpers.asgi_bridge import Client, Exchange, modern
+from helpers.running import run
 from mcprev.bridge.several.options import BridgedServer, Offer
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.headers import encode_value
-from running import run
 
 ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
 MODES: Final = pytest.mark.parametrize("prefixes", ["always", "needed"])

@@ -15,10 +15,10 @@ import pytest
 
 import mcprev
 from bridge.test_processes import ALL, APP, LIMIT, MODERN, OLD, STORES, answer, bridge, store, two
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.errors import INTERNAL_ERROR
 from mcprev.revisions import DEFAULT, Revision
-from requirements import E, req
-from running import run, until
 
 __all__ = ["store"]
 WAIT: Final = """

@@ -19,12 +19,12 @@ import pytest
 
 import mcprev
 from bridge.test_processes import LIMIT, MODERN, OLD, answer, bridge
+from helpers.redis_server import RedisServer
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served_workers import ServedWorkers, served
 from mcprev.errors import WORKER_LOST
 from mcprev.revisions import Revision
-from redis_server import RedisServer
-from requirements import req
-from running import run
-from served_workers import ServedWorkers, served
 
 WORKERS: Final = 3
 APP: Final = """

@@ -29,12 +29,12 @@ from bridge.joining import (
     name_of,
     target_of,
 )
+from helpers.running import run, until
 from mcprev.bridge.several.member import ServerSpec
 from mcprev.bridge.several.options import BridgedServer, Offer
 from mcprev.bridge.several.servers import ConfigFile
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
-from running import run, until
 
 NAMES: Final = ("files", "bank")
 CHANGED: Final = CHANGES[Changed.TOOLS].method

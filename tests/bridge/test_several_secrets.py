@@ -24,6 +24,7 @@ from bridge.joining import (
     resources,
     tools,
 )
+from helpers.running import run
 from mcprev.bridge.several.names import Names, Naming, Namings
 from mcprev.bridge.several.options import BridgedServer, Offer
 from mcprev.bridge.several.places import Changes, places_of
@@ -31,7 +32,6 @@ from mcprev.bridge.several.seals import Seals
 from mcprev.errors import InvalidParams
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.revisions import ALL, Revision
-from running import run
 
 NAMES: Final = ("files", "bank")
 both_servers = pytest.mark.parametrize("there", [SESSION, MODERN], ids=lambda row: row.name)

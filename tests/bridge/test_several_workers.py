@@ -33,6 +33,8 @@ from bridge.joining import (
 from bridge.task_hands import TASK_METHODS, long_work, marked_tool
 from bridge.test_several_auth import verify
 from fuzz.fuzzing import each_once
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.bridge.answers import GONE
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.peers import ENDED
@@ -46,8 +48,6 @@ from mcprev.revisions import Revision
 from mcprev.sharing.record import key_of
 from mcprev.sharing.streams import LOST
 from mcprev.sharing.worker import LEASE
-from requirements import E, req
-from running import run, until
 
 NAMES: Final = ("files", "bank")
 UPDATED: Final = CHANGES[Changed.RESOURCE].method

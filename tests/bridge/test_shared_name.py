@@ -16,13 +16,13 @@ import pytest
 import mcprev
 from bridge.test_processes import LIMIT, MODERN, OLD, bridge
 from bridge.test_several_processes import COUNT, RawSession, configured, text_of
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.several.servers import ConfigFile
 from mcprev.cli.serve import _report_stdio  # pyright: ignore[reportPrivateUsage]
 from mcprev.errors import WORKER_LOST
 from mcprev.protocol.request_state import RequestStateSealer
-from requirements import req
-from running import run, until
 
 STATE: Final = "a state that the server of the other bridge has not made"
 APP: Final = """

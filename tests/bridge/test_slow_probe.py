@@ -10,14 +10,14 @@ from typing_extensions import override
 
 from api.wire import Error, Message
 from bridge.hands import Downstream, Servers, Upstream, bridged
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.bridge import upstreams
 from mcprev.bridge.bridge import Bridge
 from mcprev.client import probing
 from mcprev.client.targets import Target
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import memory
-from requirements import req
-from running import run, until
 
 SESSIONS: Final = [row for row in DEFAULT if row.handshake]
 SESSION, MODERN = SESSIONS[-1], DEFAULT[-1]

@@ -10,9 +10,9 @@ from typing import Final
 
 import mcprev
 from bridge.test_faults import served
-from named import ROW_A, ROW_E
-from requirements import req
-from running import run
+from helpers.named import ROW_A, ROW_E
+from helpers.requirements import req
+from helpers.running import run
 
 SERVER: Final = """
 import json, os, signal, sys, time

@@ -19,11 +19,11 @@ from typing import Any, Final
 from api.wire import Error, Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, question, said, text
 from bridge.insides import stateless_of
+from helpers.requirements import req
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.upstreams import Bounds
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import connect_pair
-from requirements import req
 
 SECONDS: Final = float(os.environ.get("MCPREV_SOAK_SECONDS", "1"))
 CLIENTS: Final = int(os.environ.get("MCPREV_SOAK_CLIENTS", "24"))

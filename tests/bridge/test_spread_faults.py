@@ -12,11 +12,11 @@ import mcprev
 from api.wire import Message
 from bridge.hands import ELICIT, Downstream, Servers, Upstream, question, said, text
 from bridge.spread import GET, Processes, Spread, spread
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.core.store import LogItem
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, StoreError
 from mcprev.revisions import DEFAULT, Revision
-from requirements import E, req
-from running import run, until
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 MODERN: Final = DEFAULT[-1]

@@ -18,9 +18,9 @@ from bridge.spread import Processes, spread
 from bridge.task_hands import capabilities_with_tasks
 from bridge.test_matrix import FEATURES, YES, Cell, Feature, outcomes as outcomes_of_one, server
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run, until
 
 SECONDS: Final = 10.0
 """Seconds after which a feature hangs."""

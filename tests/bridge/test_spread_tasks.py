@@ -20,10 +20,10 @@ from bridge.task_hands import (
     offering_tasks,
     started,
 )
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.protocol import tasks
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
-from requirements import req
-from running import run, until
 
 WITH_TASKS: Final = [row for row in DEFAULT if row.tasks is not TaskSupport.NONE]
 ACROSS: Final = [(row, there) for row in WITH_TASKS for there in WITH_TASKS if row.tasks is not there.tasks]

@@ -16,9 +16,9 @@ from typing import Any, Final
 import pytest
 
 from fuzz.fuzzing import diagonal
+from helpers.requirements import req
 from mcprev.bridge.event_loop import new_loop_for
 from mcprev.revisions import DEFAULT
-from requirements import req
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 ECHO: Final = str(Path(__file__).resolve().parents[1] / "stdio" / "echo_server.py")

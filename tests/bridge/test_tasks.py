@@ -21,11 +21,11 @@ from bridge.task_hands import (
     offering_tasks,
     started,
 )
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.protocol import tasks
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.wire.meta_keys import RELATED
-from requirements import req
-from running import run
 
 WITH_TASKS = [row for row in DEFAULT if row.tasks is not TaskSupport.NONE]
 ACROSS = [(row, there) for row in WITH_TASKS for there in WITH_TASKS if row.tasks is not there.tasks]

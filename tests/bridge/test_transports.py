@@ -18,12 +18,12 @@ from api.scripted import form, sample, server, text
 from api.test_proxy import said
 from api.transports import Reach, asgi, http, memory, pipes
 from fuzz.fuzzing import each_once
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.bridge.bridge import Bridge
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import run, until
 
 SESSION: Final = [row for row in DEFAULT if row.handshake][-1]
 OLDEST: Final = DEFAULT[0]

@@ -10,10 +10,10 @@ import pytest
 
 import mcprev
 from bridge.hands import Downstream, Servers, Upstream, bridged
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.errors import StoreError
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run
 
 
 @req("SEAM-10", "SEC-6")

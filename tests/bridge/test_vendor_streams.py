@@ -16,10 +16,10 @@ import pytest
 
 from api.wire import HANDSHAKE, SUBSCRIPTION_ID, Message
 from bridge.hands import VENDOR, Downstream, Servers, Upstream, bridge_to, bridged
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.revisions import ALL, Revision
-from requirements import req
-from running import run, until
 
 STREAM: Final = f"{VENDOR}stream"
 EVENT: Final = f"{VENDOR}event"

@@ -15,12 +15,12 @@ import pytest
 import mcprev
 from api.wire import INFO, Error, Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, bridged, text
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.bridge.opening import WAITING
 from mcprev.core.limits import LINGER
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.stdio.pipes import PipeTransport
-from requirements import req
-from running import run
 
 SESSIONS: Final = [row for row in DEFAULT if row.handshake]
 each_session = pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support import ROOT
+from helpers.support import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request

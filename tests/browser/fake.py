@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from support import REVISIONS, ROOT
+from helpers.support import REVISIONS, ROOT
 
 PAGE: Final = ROOT / "runtime" / "mcprev" / "dev" / "page"
 TOKEN: Final = "t" * 43

@@ -13,8 +13,8 @@ from playwright.sync_api import sync_playwright
 from browser.conftest import ARGUMENTS, CHROMIUM
 from browser.test_dev_page import HARBOUR, dev
 from browser.test_page_flows import call, done, field, use
-from named import A, B
-from support import ROOT
+from helpers.named import A, B
+from helpers.support import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

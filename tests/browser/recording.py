@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from named import D
+from helpers.named import D
 
 
 def recording(file: Path, messages: int) -> None:

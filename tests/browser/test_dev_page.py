@@ -19,10 +19,10 @@ import pytest
 from browser.conftest import Open
 from browser.recording import recording
 from browser.test_page_flows import call, done, field, use
+from helpers.named import A, E
+from helpers.support import ROOT
 from mcprev.dev.opening import BrowserPage
 from mcprev.revisions import ALL
-from named import A, E
-from support import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from browser.conftest import Open
+from helpers.named import D, E
 from mcprev.cli import main
-from named import D, E
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

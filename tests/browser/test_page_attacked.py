@@ -18,7 +18,7 @@ import pytest
 from browser.conftest import Open
 from browser.test_dev_page import dev
 from browser.test_page_flows import done, use
-from named import D
+from helpers.named import D
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -13,8 +13,8 @@ from browser.fake import OWN, Fake
 from browser.scenario import Scenario
 from browser.test_dev_page import HARBOUR, dev
 from browser.test_page_flows import call, done, field, use
+from helpers.named import C, E
 from mcprev.cli import main
-from named import C, E
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -20,7 +20,7 @@ import pytest
 from typing_extensions import override
 
 from browser.conftest import WANTED, Open
-from support import ROOT
+from helpers.support import ROOT
 
 BUILT: Final = os.environ.get("MCPREV_SITE")
 HOSTS: Final = {"github.com", "modelcontextprotocol.io", "pypi.org", "zensical.org"}

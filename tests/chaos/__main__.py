@@ -39,11 +39,11 @@ import aiohttp
 import redis.asyncio
 from redis.exceptions import RedisError
 
-from balancers import BALANCERS, Balancer
 from chaos.clients import LIMIT, TASK_LIMIT, ChaosClient, IdleClient, Tally
+from helpers.balancers import BALANCERS, Balancer
+from helpers.redis_server import RedisServer
+from helpers.served_workers import ServedWorkers, free_port, served
 from mcprev.revisions import DEFAULT, LATEST
-from redis_server import RedisServer
-from served_workers import ServedWorkers, free_port, served
 
 APP: Final = Path(__file__).parent / "app.py"
 WORKERS: Final = 4

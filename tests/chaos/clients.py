@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 import aiohttp
 
 import mcprev
-from asgi_bridge import PREFIX, TYPES, request
+from helpers.asgi_bridge import PREFIX, TYPES, request
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConnectionLost,

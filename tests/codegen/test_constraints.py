@@ -12,13 +12,13 @@ from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from diff.diffing import revision_of
+from helpers.mini import SOURCE
+from helpers.support import complaints, parse, validator
 from mcprev_codegen.checkout.step_modules import questions
 from mcprev_codegen.diff import compare
 from mcprev_codegen.emit.package import RevisionChain, package_files
 from mcprev_codegen.ir.constraints import CONSTRAINTS, Constraint, exceeded, limits_of
 from mcprev_codegen.ir.nodes import NO_TAGS, Interface, Tags
-from mini import SOURCE
-from support import complaints, parse, validator
 
 OTHER_TAGS: Final = {
     "format", "default", "tjs_type", "nullable", "deprecated", "internal", "category",

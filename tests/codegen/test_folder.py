@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from helpers.mini import REVISION, write_folder
+from helpers.support import DATED, FIFTH, FIRST, FOLDER, FOURTH, REVISIONS, SCHEMA
 from mcprev_codegen.build import packages
 from mcprev_codegen.checkout import input_digest
 from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.errors import CodegenError
 from mcprev_codegen.facts import load, load_pinned, load_revision, overlay_file
 from mcprev_codegen.inputs import SchemaFolder, load_pins, read_table, remove_pin
-from mini import REVISION, write_folder
-from support import DATED, FIFTH, FIRST, FOLDER, FOURTH, REVISIONS, SCHEMA
 
 
 class Calls:

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
+from helpers.support import FOLDER, ROOT, check_metaschema
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.errors import SchemaError
-from support import FOLDER, ROOT, check_metaschema
 
 INSTALLED: Final = ROOT / ".inputs" / "node_modules"
 """Where `make inputs` puts the packages."""

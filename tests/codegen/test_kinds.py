@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, get_args
 
 import mcprev_codegen
+from helpers.support import ROOT as CHECKOUT
 from mcprev_codegen.ir.nodes import TypeExpr
-from support import ROOT as CHECKOUT
 
 ROOT: Final = Path(mcprev_codegen.__file__).parent
 KINDS: Final = {kind.__name__ for kind in get_args(TypeExpr)}

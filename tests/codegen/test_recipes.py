@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from mini import SOURCE, write_folder
-from support import ROOT
+from helpers.mini import SOURCE, write_folder
+from helpers.support import ROOT
 
 TEMPLATE = '''\
 {{ header }}

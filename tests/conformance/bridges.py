@@ -22,8 +22,8 @@ from typing import Final
 
 from conformance import run
 from conformance.run import Case, Fixture, Suite, Verdict
+from helpers.served_workers import free_port
 from mcprev.revisions import DEFAULT, TaskSupport, revision_named
-from served_workers import free_port
 
 WIRES: Final = run.FROZEN
 """The revisions that the suite speaks."""

@@ -28,9 +28,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
-from redis_server import RedisServer
-from served_workers import free_port
-from spreading_front import SpreadingFront
+from helpers.redis_server import RedisServer
+from helpers.served_workers import free_port
+from helpers.spreading_front import SpreadingFront
 
 HERE: Final = Path(__file__).parent
 SUITE: Final = HERE / "node_modules" / ".bin" / "conformance"

@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-import named
+from helpers import named
+from helpers.support import UPSTREAM, complaints, same, upstream_definitions, validator
 from mcprev.conversion import OnDowngrade, PayloadKind, convert
 from mcprev.revisions import Revision, revision_named
-from support import UPSTREAM, complaints, same, upstream_definitions, validator
 
 Json = Any
 A, B, C, D, E = named.A, named.B, named.C, named.D, named.E

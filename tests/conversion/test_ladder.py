@@ -17,15 +17,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from conversion.peers import A, B, C, D, E, Json, down, go, instead
+from helpers.named import GONE, SINCE_E
+from helpers.requirements import req
+from helpers.support import DATED, DRAFT, ROOT, package, same
 from mcprev.conversion import ConversionContext, Converter, PayloadKind, convert, converter
 from mcprev.conversion.ladder import json_path, neighbours
 from mcprev.conversion.rules import OBJECT, Rules
 from mcprev.errors import ConversionError
 from mcprev.revisions import ALL, LATEST, revision_named
 from mcprev_types import Child, TypeDelta
-from named import GONE, SINCE_E
-from requirements import req
-from support import DATED, DRAFT, ROOT, package, same
 
 NAMES: Final = [r.name for r in ALL]
 PAIRS: Final = [(a.name, b.name) for a in ALL for b in ALL if a is not b]

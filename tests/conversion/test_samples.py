@@ -18,13 +18,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from conversion.peers import OLDER, A, B, C, D, E, Json, down, go, levelled, objections, up
-from corpus import Corpus
 from fuzz.fuzzing import sampled
+from helpers.corpus import Corpus
+from helpers.requirements import NAMES, req
+from helpers.support import UPSTREAM, load, needs_upstream, same
 from mcprev.conversion import PayloadKind
 from mcprev.errors import ConversionError
 from mcprev.revisions import revision_named
-from requirements import NAMES, req
-from support import UPSTREAM, load, needs_upstream, same
 
 Payload = tuple[str, str, Json]
 """Method, kind, value."""

@@ -10,10 +10,10 @@ import pytest
 
 import steps
 from counts import SETTLED
+from helpers.pinned import load
 from mcprev.conversion.rules import Rules
 from mcprev.errors import ConversionError
 from mcprev_codegen.lineage import pairing
-from pinned import load
 
 OLDER, NEWER = map(load, SETTLED[-2:])
 UP: Final = {older: newer for newer, older in pairing(OLDER, NEWER).items()}

@@ -10,12 +10,12 @@ from typing import Any, Final, cast
 
 import pytest
 
+from helpers.requirements import req
 from mcprev.conversion.ladder import decided_rules, neighbours
 from mcprev.conversion.rules import Rules
 from mcprev.errors import RevisionError, UndecidedStep
 from mcprev.revisions import ALL, LATEST, Revision
 from mcprev_types import TypeDelta
-from requirements import req
 
 OPEN: Final = {"Thing": TypeDelta("Thing", drop=("old",), missing=("name",), retyped=("size",))}
 ABOUT: Final = "a peer would get 'size' as it is"

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from conversion.peers import OLDER, A, B, C, D, E, Json, down, instead, up
+from helpers.requirements import req
+from helpers.support import same
 from mcprev.conversion import PayloadKind
 from mcprev.errors import ConversionError
-from requirements import req
-from support import same
 
 RESULT, PARAMS = PayloadKind.RESULT, PayloadKind.PARAMS
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"

@@ -7,13 +7,13 @@ from typing import Final, cast
 import pytest
 
 from conversion.peers import OLDER, A, B, C, D, E, Json, down, go, objections, up
+from helpers.requirements import req
+from helpers.support import same
 from mcprev.conversion import PayloadKind, initialize_to_discover, request_meta
 from mcprev.core.tool_schemas import refusal
 from mcprev.errors import ConversionError, InvalidParams
 from mcprev.json_schema.bounds import ValidationIssue
 from mcprev.revisions import revision_named
-from requirements import req
-from support import same
 
 CLIENT, SERVER, ERROR = PayloadKind.CLIENT_CAPABILITIES, PayloadKind.SERVER_CAPABILITIES, PayloadKind.ERROR
 each_older = pytest.mark.parametrize("to", OLDER)

@@ -7,11 +7,11 @@ from typing import Final
 import pytest
 
 from conversion.peers import OLDER, A, B, C, D, E, Json, down, go, objections, up
+from helpers.requirements import req
+from helpers.support import same
 from mcprev.conversion import PayloadKind
 from mcprev.errors import ConversionError
 from mcprev.revisions import DEFAULT, load
-from requirements import req
-from support import same
 
 RESULT, PARAMS = PayloadKind.RESULT, PayloadKind.PARAMS
 each_older = pytest.mark.parametrize("to", OLDER)

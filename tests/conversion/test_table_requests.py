@@ -7,10 +7,10 @@ from typing import Any, Final
 import pytest
 
 from conversion.peers import MINTED, OLDER, A, B, C, D, E, Json, down, objections, unchanged, up
+from helpers.requirements import req
+from helpers.support import same
 from mcprev.conversion import PayloadKind, convert
 from mcprev.errors import ConversionError
-from requirements import req
-from support import same
 
 RESULT, PARAMS = PayloadKind.RESULT, PayloadKind.PARAMS
 ELICIT, SAMPLE = "elicitation/create", "sampling/createMessage"

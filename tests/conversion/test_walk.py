@@ -7,6 +7,7 @@ import copy
 import pytest
 
 from conversion.peers import Json
+from helpers.requirements import req
 from mcprev.conversion.rules import (
     ConversionContext,
     JsonObject,
@@ -17,7 +18,6 @@ from mcprev.conversion.rules import (
 )
 from mcprev.conversion.walk import Step
 from mcprev_types import Child, TypeDelta
-from requirements import req
 
 CONTEXT = ConversionContext("x")
 

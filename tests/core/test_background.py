@@ -7,9 +7,9 @@ import logging
 
 import pytest
 
+from helpers.running import run
 from mcprev.core.background import Background
 from mcprev.errors import McpError, StoreError
-from running import run
 
 LOGGER = logging.getLogger("mcprev.test")
 

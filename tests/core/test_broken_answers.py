@@ -11,10 +11,10 @@ import mcprev
 from api.scripted import sample, server, text
 from api.wire import Message, served, serving
 from engine.fakes import result
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run, until
 
 NOTHING: Final[list[Message]] = [{}, {"method": None}, {"resultx": {}}, {"params": {}}]
 

@@ -13,13 +13,13 @@ from hypothesis import given, strategies as st
 
 from core.fake_handler import client, server
 from engine.fakes import HANDSHAKE, initialize, modern, notification, request, result
+from helpers.requirements import D, E, req
+from helpers.running import run, until
 from mcprev.core.connection import Connection
 from mcprev.core.limits import HIGH
 from mcprev.errors import ConnectionLost, RequestTimeout, RpcError
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import LATEST
-from requirements import D, E, req
-from running import run, until
 
 
 @req("PING-1", everywhere=True)

@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 
 import mcprev
-from http_in_process import InProcess
-from named import NAMED, D
-from raw_server import Exchange, serve
-from requirements import req
-from running import run
+from helpers.http_in_process import InProcess
+from helpers.named import NAMED, D
+from helpers.raw_server import Exchange, serve
+from helpers.requirements import req
+from helpers.running import run
 
 EVIL: Final = "\x1b[2J\x1b]0;title\x07\r\nforged\u202e\u2028\x9b31m"
 CAPABILITIES: Final = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}}

@@ -15,7 +15,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mcprev
-from linear import assert_linear
+from helpers.linear import assert_linear
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.client.recording.recording import Recording
 from mcprev.json_schema.redaction import Redactor
 from mcprev.transports.http import urls
@@ -23,8 +25,6 @@ from mcprev.transports.http.urls import mask_url, printable
 from mcprev.wire import payloads
 from mcprev.wire.payloads import MASK, MOST, is_secret, mask_arguments, mask_text, redacted
 from mcprev_types import Direction
-from requirements import req
-from running import run
 
 SECRET: Final = "hunter2-s3cr3t"  # noqa: S105 - none
 WORDS: Final = [

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.payloads import MOST, payloads, redacted
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
 
 ARGUMENT = "name of a patient"
 EVERY = pytest.mark.parametrize("row", DEFAULT, ids=[row.name for row in DEFAULT])

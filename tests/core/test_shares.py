@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.requirements import req
 from mcprev.core.shares import Shares, share_of
-from requirements import req
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 
 from core.fake_handler import client, server
 from engine.fakes import result
+from helpers.requirements import req
+from helpers.running import Records, run, until
 from mcprev.errors import RpcError
 from mcprev.protocol.connection_state import ToleratedViolation
 from mcprev.revisions import LATEST
-from requirements import req
-from running import Records, run, until
 
 
 def warnings(records: Records) -> list[str]:

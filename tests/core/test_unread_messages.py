@@ -14,12 +14,12 @@ import mcprev
 from api.authors import text
 from core.fake_handler import RawPeer
 from engine.fakes import modern, notification
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.core.connection import Connection
 from mcprev.core.limits import HIGH
 from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run, until
 
 Send = Callable[[mcprev.Context, int, str], Awaitable[None]]
 WAYS: dict[str, Send] = {

@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import passing, run
+from helpers.support import ROOT
 from mcprev.revisions import DEFAULT
 from mcprev_types.latest import models as m
-from requirements import req
-from running import passing, run
-from support import ROOT
 
 
 def _example() -> ModuleType:

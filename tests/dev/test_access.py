@@ -9,8 +9,8 @@ import pytest
 
 import mcprev
 from dev.inspected import in_memory, opened
+from helpers.running import run
 from mcprev.dev.app import POLICY
-from running import run
 
 REFUSED = [
     pytest.param({}, {"Authorization": None}, 401, id="no token"),

@@ -15,10 +15,10 @@ import pytest
 
 import mcprev
 from dev.inspected import Page, opened
+from helpers.running import run
 from mcprev.dev.authorization import LoginSteps, claims_of
 from mcprev.dev.launch import DirectLauncher
 from mcprev.testing.authorization_server import Browser, LocalUsers
-from running import run
 
 
 @asynccontextmanager

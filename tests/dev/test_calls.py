@@ -9,8 +9,8 @@ import pytest
 
 import mcprev
 from dev.inspected import in_memory, opened
+from helpers.running import run
 from mcprev.revisions import ALL
-from running import run
 
 REVISIONS = [revision.name for revision in ALL]
 

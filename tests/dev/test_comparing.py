@@ -11,12 +11,12 @@ import pytest
 
 import mcprev
 from dev.inspected import Page, in_memory, opened
+from helpers.running import run
+from helpers.served import listening
 from mcprev.analysis.judging import judge
 from mcprev.dev.launch import DirectLauncher
 from mcprev.revisions import ALL, revision_named
 from mcprev_types.latest import models
-from running import run
-from served import listening
 
 REVISIONS = [revision.name for revision in ALL]
 

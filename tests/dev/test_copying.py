@@ -13,13 +13,13 @@ import pytest
 
 import mcprev
 from dev.inspected import opened
+from helpers.running import run
 from mcprev.client.targets import Target
 from mcprev.dev.copying import CannotCopy, copied_event
 from mcprev.dev.events import DIRECTIONS, SeenEvent
 from mcprev.dev.launch import DirectLauncher
 from mcprev.dev.recorded import RecordedSession
 from mcprev.dev.saving import FORMAT
-from running import run
 
 NASTY = ["--record=other.jsonl", "a\x1b[2Jb", "a\nrm -rf /", "a\u202eb", "x'; rm -rf /; '"]
 

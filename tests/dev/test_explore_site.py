@@ -8,8 +8,8 @@ import pytest
 
 import mcprev
 from dev.inspected import in_memory, opened
+from helpers.running import run
 from mcprev.dev.explore_site import POLICY, ExploreSite
-from running import run
 
 
 @pytest.fixture

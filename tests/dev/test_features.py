@@ -12,10 +12,10 @@ import pytest
 
 import mcprev
 from dev.inspected import in_memory, opened
+from helpers.running import run
 from mcprev.dev.launch import DirectLauncher, ignore
 from mcprev.revisions import ALL
 from mcprev_types.latest import models
-from running import run
 
 REVISIONS = [revision.name for revision in ALL]
 SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}}

@@ -12,11 +12,11 @@ import pytest
 
 import mcprev
 from dev.inspected import Page, opened
+from helpers.running import run
 from mcprev.dev import spool
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import Seen
 from mcprev.dev.launch import DirectLauncher, ignore
-from running import run
 
 SERVER = """
 import json, sys

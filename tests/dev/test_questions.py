@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 import mcprev
 from dev.inspected import Page, in_memory, opened
+from helpers.running import run
 from mcprev.revisions import ALL
 from mcprev_types.latest import models
-from running import run
 
 REVISIONS = [revision.name for revision in ALL]
 FORMS = [revision.name for revision in ALL if "elicitation/create" in revision.methods]

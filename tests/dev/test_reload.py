@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dev.inspected import opened
+from helpers.running import run
 from mcprev.dev.launch import ChildLauncher
-from running import run
 
 SERVER = """
 import mcprev

@@ -9,9 +9,9 @@ import pytest
 
 import mcprev
 from dev.inspected import Page, in_memory, opened
+from helpers.running import run
 from mcprev.dev.repeating import MAX_CALLS
 from mcprev.revisions import DEFAULT
-from running import run
 
 
 def shop(gate: asyncio.Event | None = None) -> mcprev.App:

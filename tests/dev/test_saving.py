@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 import mcprev
 from dev.inspected import Page, in_memory, opened
+from helpers.running import run
 from mcprev.cli import main
 from mcprev.revisions import ALL, by_version, revision_named
-from running import run
 
 REVISIONS = [revision.name for revision in ALL]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support import FOLDER
+from helpers.support import FOLDER
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from typing import Final
 
 from click.testing import CliRunner, Result
 
+from helpers.support import DATED, FOLDER, load
 from mcprev_codegen import ir
 from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import Change, Report, compare_revisions
@@ -17,7 +18,6 @@ from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.facts.load import load_file
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.typescript.printer import print_module
-from support import DATED, FOLDER, load
 
 PAIRS: Final = tuple(pairwise(DATED))
 

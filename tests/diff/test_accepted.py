@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 
 from diff.diffing import revision_of
+from helpers.support import FOLDER
 from mcprev_codegen.diff import Verdict, compare_revisions
-from support import FOLDER
 
 EQUAL: Final = {
     "boolean and its values": (

@@ -12,9 +12,9 @@ import pytest
 
 from diff.diffing import PAIRS, report, run
 from diff.mini import BASE
+from helpers.support import FIFTH, FIRST, FOURTH, ROOT, SECOND, THIRD, check_metaschema, complaints, validator
 from mcprev_codegen.diff import Verdict, table
 from mcprev_codegen.diff.render.json import report_json
-from support import FIFTH, FIRST, FOURTH, ROOT, SECOND, THIRD, check_metaschema, complaints, validator
 
 SCHEMA_OF_REPORTS: Final[Any] = json.loads(
     (ROOT / "codegen/mcprev_codegen/diff/render/report.schema.json").read_text(encoding="utf-8")

@@ -11,11 +11,7 @@ import pytest
 
 from diff.diffing import PAIRS, expanded, report, revision_of, run
 from diff.mini import BASE
-from mcprev_codegen.diff import Report, Selection, compare, compare_revisions, select
-from mcprev_codegen.diff.render.html import report_html
-from mcprev_codegen.diff.render.markdown import report_markdown
-from mcprev_codegen.diff.render.text import TextStyle, report_text
-from support import (
+from helpers.support import (
     DATED,
     FOLDER,
     FOURTH,
@@ -25,6 +21,10 @@ from support import (
     upstream_path,
     upstream_text,
 )
+from mcprev_codegen.diff import Report, Selection, compare, compare_revisions, select
+from mcprev_codegen.diff.render.html import report_html
+from mcprev_codegen.diff.render.markdown import report_markdown
+from mcprev_codegen.diff.render.text import TextStyle, report_text
 
 
 def _upstream(old: str, new: str) -> Report:

@@ -12,9 +12,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from click.testing import CliRunner, Result
 
+from helpers.support import FOURTH, ROOT, SCHEMA
 from mcprev.cli import main
 from mcprev_codegen.diff.comparison.pairing import MAX_ALIKE
-from support import FOURTH, ROOT, SCHEMA
 
 PAGE: Final = (ROOT / "docs" / "diff.md").read_text(encoding="utf-8")
 BLOCKS: Final = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)

@@ -11,11 +11,11 @@ import pytest
 
 from diff.diffing import run
 from diff.mini import BASE
+from helpers.shell import git
+from helpers.support import DATED, FIFTH, FOLDER, FOURTH, ROOT, http_server
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.inputs import download as fetch
-from shell import git
-from support import DATED, FIFTH, FOLDER, FOURTH, ROOT, http_server
 
 CHANGED: Final = BASE.replace("label?: string", "label: string")
 

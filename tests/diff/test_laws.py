@@ -11,10 +11,7 @@ import pytest
 
 from diff.diffing import PAIRS, report, revision_from, revision_of
 from fuzz.fuzzing import each_once
-from mcprev_codegen import ir
-from mcprev_codegen.diff import Change, Place, Report, Verdict, compare_revisions, table
-from mcprev_codegen.typescript.printer import print_module
-from support import (
+from helpers.support import (
     DATED,
     FIFTH,
     FOLDER,
@@ -25,6 +22,9 @@ from support import (
     needs_upstream,
     upstream_text,
 )
+from mcprev_codegen import ir
+from mcprev_codegen.diff import Change, Place, Report, Verdict, compare_revisions, table
+from mcprev_codegen.typescript.printer import print_module
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -8,16 +8,16 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from corpus import Corpus
 from diff.diffing import revision_from, without_prose
 from diff.mutations import Mutation, Object, Told, mutations
 from fuzz.fuzzing import sampled, sampled_of
+from helpers.corpus import Corpus
+from helpers.support import DATED, complaints, load, validator
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Change, Level, Report, compare
 from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.emit.json_schema import Renderer
 from mcprev_codegen.facts.revision import Revision
-from support import DATED, complaints, load, validator
 
 
 @cache

@@ -16,11 +16,11 @@ import pytest
 from diff.diffing import report, revision_of, run
 from diff.mini import BASE
 from diff.test_inputs import refused
+from helpers.support import FIFTH, FOURTH, ROOT, THIRD
 from mcprev_codegen.diff import Report, Selection, Verdict, compare, ignore, read_ignores, select
 from mcprev_codegen.diff.render.github import report_github
 from mcprev_codegen.diff.render.junit import report_junit
 from mcprev_codegen.errors import InputError
-from support import FIFTH, FOURTH, ROOT, THIRD
 
 
 @pytest.fixture

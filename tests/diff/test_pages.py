@@ -13,12 +13,12 @@ import pytest
 from typing_extensions import override
 
 from diff.diffing import PAIRS, report
+from helpers.support import DATED, FIFTH, FOLDER, FOURTH, load
 from mcprev_codegen.build.pages import INDEX, MATRIX, comparison_pages
 from mcprev_codegen.diff import Level, Report, Selection, Verdict, select
 from mcprev_codegen.diff.render.html import report_html
 from mcprev_codegen.diff.report import wording
 from mcprev_codegen.diff.report.rows import Row, in_rows
-from support import DATED, FIFTH, FOLDER, FOURTH, load
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")

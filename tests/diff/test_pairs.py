@@ -8,8 +8,8 @@ import pytest
 
 from diff.diffing import PAIRS, expanded, found, report
 from diff.recompute import Recomputed, recompute
+from helpers.support import FIFTH, FIRST, FOURTH, SECOND, THIRD, load, needs_upstream, upstream_definitions
 from mcprev_codegen.diff import Change, Level, Verdict
-from support import FIFTH, FIRST, FOURTH, SECOND, THIRD, load, needs_upstream, upstream_definitions
 
 each_pair = pytest.mark.parametrize(("old", "new"), PAIRS)
 

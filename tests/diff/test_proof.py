@@ -14,16 +14,16 @@ from typing import Any, TypeAlias
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from corpus import Corpus
 from diff.diffing import expanded, report
 from fuzz.fuzzing import each_once
+from helpers.corpus import Corpus
+from helpers.support import DATED, PYTHON_NAMES, complaints, load, package, validator
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict
 from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.emit.json_schema import Renderer
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.facts.vocabulary import LISTING_UNIONS
-from support import DATED, PYTHON_NAMES, complaints, load, package, validator
 
 Refusals: TypeAlias = Callable[[str, str, object], list[str]]
 

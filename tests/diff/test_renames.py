@@ -11,11 +11,11 @@ import pytest
 from diff.diffing import report, revision_from, revision_of, without_prose
 from diff.mutations import UNLIKE, is_used
 from fuzz.fuzzing import sampled
+from helpers.support import DATED, FIRST, FOURTH, SECOND, load
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict, compare
 from mcprev_codegen.typescript.printer import print_module
 from rehearsal.changes import renamed
-from support import DATED, FIRST, FOURTH, SECOND, load
 
 LIKELY = (
     ("PromptArgument", "PromptParameter"),

@@ -8,9 +8,9 @@ import pytest
 
 from diff.diffing import report, revision_of
 from diff.mini import BASE, EDITS, Edit
+from helpers.support import DATED, FIFTH, load
 from mcprev_codegen.diff import Case, Change, Level, Report, Verdict, compare, table
 from mcprev_codegen.typescript.printer import print_module
-from support import DATED, FIFTH, load
 
 TAXONOMY = [
     "method-added",

@@ -19,12 +19,12 @@ from engine.fakes import (
     request,
     result,
 )
+from helpers.requirements import A, B, C, D, req
 from mcprev.protocol.connection_state import CallCompleted, RequestCancelled, SessionChanged, Unplaced
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.handshake import State
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
-from requirements import A, B, C, D, req
 
 each_session = pytest.mark.parametrize("row", HANDSHAKE, ids=lambda row: row.name)
 STEPS: dict[str, Any] = {

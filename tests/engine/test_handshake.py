@@ -22,6 +22,7 @@ from engine.fakes import (
     request,
     result,
 )
+from helpers.requirements import A, B, C, D, req
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError, RpcError
 from mcprev.protocol.connection_state import (
     CallCompleted,
@@ -36,7 +37,6 @@ from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
 from mcprev.protocol.handshake import HandshakeClient, HandshakeServer, State
 from mcprev.protocol.subscriptions import MAX_RESOURCES, MAX_URI, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
-from requirements import A, B, C, D, req
 
 CLOSED: Final = "closed"
 """After the loss of the connection, in whatever state the session was."""

@@ -20,6 +20,7 @@ from engine.fakes import (
     request,
     result,
 )
+from helpers.requirements import E, req
 from mcprev.errors import InternalError
 from mcprev.protocol.connection_state import (
     CallCompleted,
@@ -32,7 +33,6 @@ from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
 from mcprev.protocol.handshake import State
 from mcprev.revisions import LATEST, Revision
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, VERSION
-from requirements import E, req
 
 each_session = pytest.mark.parametrize("row", HANDSHAKE, ids=lambda row: row.name)
 

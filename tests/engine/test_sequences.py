@@ -20,6 +20,7 @@ from engine.fakes import (
     request,
     result,
 )
+from helpers.requirements import E, req
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.connection_state import (
     CallCompleted,
@@ -30,7 +31,6 @@ from mcprev.protocol.connection_state import (
 from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
 from mcprev.protocol.pending_calls import PendingCalls
 from mcprev.revisions import DEFAULT, LATEST, Revision
-from requirements import E, req
 
 ids = st.one_of(st.integers(-3, 9), st.sampled_from(["1", "2", "", 1.0, None, True, 1.5]))
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-2, 9), st.sampled_from(["1", "info", "a:b", "x"]))

@@ -21,6 +21,7 @@ from engine.fakes import (
     request,
     result,
 )
+from helpers.requirements import A, E, req
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.connection_state import (
     CallCompleted,
@@ -42,7 +43,6 @@ from mcprev.protocol.subscriptions import (
 )
 from mcprev.revisions import LATEST
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, SUBSCRIPTION_ID, VERSION
-from requirements import A, E, req
 
 INFO_KEY = "clientInfo"
 

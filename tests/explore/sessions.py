@@ -16,9 +16,9 @@ from typing import Any, Final, cast
 from pydantic import BaseModel
 
 import mcprev
+from helpers.support import ROOT
 from mcprev.revisions import ALL, Revision
 from mcprev_types.latest import models
-from support import ROOT
 
 PATH: Final = ROOT / "codegen" / "mcprev_explore" / "sessions.json"
 FIXED: Final = {

@@ -9,13 +9,13 @@ from typing import Final
 import pytest
 
 from explore.sessions import PATH, recorded, text
+from helpers.support import REVISIONS
 from mcprev.revisions import ALL, Revision
 from mcprev_codegen.facts import load_revision
 from mcprev_codegen.inputs import schema_folder
 from mcprev_explore.drawings import sequence
 from mcprev_explore.flows import FlowStep, flow
 from mcprev_explore.recorded import recorded_flow, sessions
-from support import REVISIONS
 
 CALL: Final = "tools/call"
 FREE: Final = {"server/discover", "notifications/progress", "notifications/message"}

@@ -12,10 +12,10 @@ from hypothesis import given, strategies as st
 
 import mcprev_explore
 from explore.page_tree import ids, read_page
+from helpers.named import A, B
 from mcprev.cli import main
 from mcprev_codegen.inputs import schema_folder
 from mcprev_explore.names import file_names, fragment
-from named import A, B
 
 EVIL: Final = "</script></pre><img src=x onerror=alert(1)>\u202e"
 SCHEMA: Final = """

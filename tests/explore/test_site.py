@@ -19,12 +19,12 @@ import mcprev
 import mcprev_explore
 from explore.page_tree import Element, ids
 from fuzz.fuzzing import sampled_of
+from helpers.support import GENERATED, REVISIONS, ROOT
 from mcprev_codegen.diff import Selection, compare_revisions, select
 from mcprev_codegen.diff.render.json import report_json
 from mcprev_codegen.errors import clean
 from mcprev_codegen.facts import load_revision
 from mcprev_codegen.inputs import schema_folder
-from support import GENERATED, REVISIONS, ROOT
 
 Pages = Mapping[str, Element]
 MOST: Final = 8_000_000

@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
+from helpers.support import ROOT
 from mcprev.cli import main
-from support import ROOT
 
 MORE: Final = """
 export interface AgreeRequest extends Request { method: "acme/agree"; params: { text: string } }

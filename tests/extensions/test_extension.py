@@ -11,13 +11,13 @@ import pytest
 from pydantic import ValidationError
 
 import mcprev
-from asgi_bridge import Client
+from helpers.asgi_bridge import Client
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.core.capabilities import extension_settings
 from mcprev.errors import ConversionError, InternalError, McpError
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run, until
 
 NAME: Final = "com.acme/forecast"
 SESSIONS: Final = [row for row in DEFAULT if row.handshake]

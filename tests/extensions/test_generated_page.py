@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.running import run
 from mcprev.app.ready_pages import MAX_GENERATED, generated_page
 from mcprev.extensions import ui
 from mcprev.revisions import DEFAULT, Revision
-from running import run
 
 
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)

@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 import pytest
 
 import mcprev
+from helpers.support import ROOT
 from mcprev.extensions import ui
 from prose.test_guides import sections
-from support import ROOT
 
 PROGRAMS: Final = sections("extensions.md")
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mcprev
+from helpers.running import run
 from mcprev.extensions import ui
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import tools_by_search
 from mcprev_types.latest import models as m
-from running import run
 
 HTML: Final = "<!doctype html><title>Clock</title>"
 SHOWN: Final = [row for row in DEFAULT if "meta" in row.models.Tool.model_fields]

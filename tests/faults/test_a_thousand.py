@@ -15,11 +15,11 @@ import pytest
 import mcprev
 from api.authors import text
 from faults.processes import nothing_left
+from helpers.named import SOME_ROWS
+from helpers.requirements import D, req
+from helpers.running import run, until
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from named import SOME_ROWS
-from requirements import D, req
-from running import run, until
 
 THOUSAND = 1000
 MEMORY = 20_000

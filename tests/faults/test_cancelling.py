@@ -14,10 +14,10 @@ import mcprev
 from api.authors import form, text
 from faults.processes import BOUND, nothing_left, tiny
 from fuzz.fuzzing import each_once
+from helpers.requirements import D, E, req
+from helpers.running import run
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from running import run
 
 ENOUGH: Final = 2000
 """More suspensions than any of these scenarios has."""

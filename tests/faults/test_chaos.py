@@ -13,9 +13,9 @@ import pytest
 import mcprev
 from chaos import clients
 from chaos.clients import ChaosClient, IdleClient, Tally
-from named import ROW_E
-from raw_server import Exchange, serve
-from running import run, until
+from helpers.named import ROW_E
+from helpers.raw_server import Exchange, serve
+from helpers.running import run, until
 
 
 def app_with(mistake: str) -> mcprev.App:

@@ -15,11 +15,11 @@ import mcprev
 from api.authors import form, text
 from api.test_reopening import Flaky
 from faults.processes import BOUND
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.errors import ConnectionLost
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run, until
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 MANY = 100

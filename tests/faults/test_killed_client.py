@@ -18,9 +18,9 @@ import pytest
 from engine.fakes import initialize, modern, notification, request
 from faults.processes import BOUND, OURS, runs
 from fuzz.fuzzing import sampled_of
+from helpers.named import SOME_ROWS
+from helpers.requirements import D, E, req
 from mcprev.revisions import DEFAULT, Revision
-from named import SOME_ROWS
-from requirements import D, E, req
 
 HERE = Path(__file__).parent
 KNOWS: dict[str, Any] = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}

@@ -14,14 +14,14 @@ import pytest
 
 import mcprev
 from faults.processes import BOUND, OURS, each, exists, group, nothing_left, soon, tiny
-from lanes import turns
+from helpers.lanes import turns
+from helpers.named import SOME_ROWS
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
 from mcprev.revisions import Revision, TaskSupport
 from mcprev_types.latest import models as m
-from named import SOME_ROWS
-from requirements import E, req
-from running import run, until
 
 ANYTHING = m.ElicitResult(action="accept", content={"name": "bob"})
 

@@ -18,14 +18,14 @@ import pytest
 import mcprev
 from engine.fakes import initialize, modern, notification, request
 from faults.processes import BOUND, HERE, OURS, exists, nothing_left
+from helpers.requirements import D, E, req
+from helpers.running import run
 from mcprev.errors import ConnectionLost, ProcessExited, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.transports.stdio.client import TAIL
 from mcprev.transports.stdio.pipes import PipeTransport
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from running import run
 
 MEGABYTE = 1 << 20
 

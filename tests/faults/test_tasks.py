@@ -20,13 +20,13 @@ from api.authors import form, text
 from api.test_reopening import QUICK, Flaky
 from api.wire import HandClient, Message, Reply, served
 from faults.processes import BOUND
+from helpers.requirements import D, E, req
+from helpers.running import pass_time, run, until
 from mcprev.errors import ConnectionLost, InputDeclined, RequestTimeout
 from mcprev.protocol import tasks as task_records
 from mcprev.protocol.tasks import EXTENSION, Task
 from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from running import pass_time, run, until
 
 CORE: Final = next(row for row in DEFAULT if row.tasks is Place.CORE)
 MODERN: Final = next(row for row in DEFAULT if row.tasks is Place.EXTENSION)

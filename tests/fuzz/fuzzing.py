@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar, cast
 
 import pytest
 
-from running import run
+from helpers.running import run
 
 T = TypeVar("T")
 LIMIT: Final = 10.0

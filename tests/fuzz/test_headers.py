@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final
 
 from fuzz.fuzzing import character, damaged, damaged_text, fuzz, json_value, with_a_change
+from helpers.requirements import D, E, req
 from mcprev.auth.client.discovery import MAX_CHALLENGES, parse_challenges
 from mcprev.errors import HeaderMismatch, LocalProtocolError
 from mcprev.transports.http.security import OriginPolicy
@@ -23,7 +24,6 @@ from mcprev.wire.headers import (
     render,
 )
 from mcprev.wire.param_headers import find_annotations
-from requirements import D, E, req
 
 VALUES: Final = (
     "",

@@ -31,15 +31,15 @@ from uvicorn.server import ServerState
 
 import mcprev
 from fuzz.fuzzing import damaged, generator, pieces_of, report, reproducible, sampled_of, seeds
+from helpers.requirements import E, req
+from helpers.wired import Wire, chunked, head, read_answers
+from helpers.wired_calls import call, fields, in_chunks, said
 from mcprev.serving.finishing import finishing_tasks
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev_types.latest import models as m
-from requirements import E, req
-from wired import Wire, chunked, head, read_answers
-from wired_calls import call, fields, in_chunks, said
 
 CASES: Final = 125
 """How many seeds are tried where no time is given."""

@@ -8,6 +8,8 @@ from random import Random
 from typing import Any, Final
 
 from fuzz.fuzzing import damaged, fuzz, json_value, pieces_of
+from helpers.requirements import req
+from helpers.support import same
 from mcprev.transports.lines import LineBuffer
 from mcprev.wire.jsonrpc import (
     Batch,
@@ -20,8 +22,6 @@ from mcprev.wire.jsonrpc import (
     parse,
 )
 from mcprev.wire.text import unicode_only
-from requirements import req
-from support import same
 
 LIMIT: Final = 200
 """Bytes of the longest line."""

@@ -21,11 +21,11 @@ import mcprev
 from api.scripted import client, giving, server, text
 from api.wire import INFO, HandClient, HandServer, Message
 from fuzz.fuzzing import damaged, fuzz_on_loop, json_value, with_a_change
+from helpers.requirements import NAMES, req
+from helpers.running import until
 from mcprev.revisions import DEFAULT
 from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m
-from requirements import NAMES, req
-from running import until
 
 BOTH_LOOPS: Final = pytest.mark.usefixtures("event_loop_kind")
 TOKENS: Final = (

@@ -7,10 +7,10 @@ from random import Random
 from typing import Any, Final
 
 from fuzz.fuzzing import TEXTS, damaged_text, fuzz, json_value, members, with_a_change
+from helpers.requirements import E, req
+from helpers.support import same
 from mcprev.errors import InvalidParams
 from mcprev.protocol.request_state import KEY_BYTES, RequestStateSealer, params_digest
-from requirements import E, req
-from support import same
 
 STATES: Final = RequestStateSealer([b"k" * KEY_BYTES, b"o" * KEY_BYTES], audience="fuzzed")
 NOW: Final = 1_800_000_000.0

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any, Final
 
 from fuzz.fuzzing import NUMBERS, TEXTS, fuzz, json_value, members, with_a_change
+from helpers.requirements import req
 from mcprev.errors import SchemaError
 from mcprev.json_schema.validation import compile_schema, describe
-from requirements import req
 
 TYPES: Final[tuple[Any, ...]] = (
     "string",

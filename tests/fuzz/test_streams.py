@@ -7,9 +7,9 @@ from random import Random
 from typing import Final
 
 from fuzz.fuzzing import character, damaged, fuzz, pieces_of
+from helpers.requirements import B, req
 from mcprev.errors import EventTooLarge, LocalProtocolError
 from mcprev.wire.sse import MAX_RETRY, Decoder, Event, encode_event
-from requirements import B, req
 
 LIMIT: Final = 120
 """Bytes of the largest event."""

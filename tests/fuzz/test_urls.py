@@ -15,10 +15,10 @@ from typing import Final
 from yarl import URL
 
 from fuzz.fuzzing import damaged_text, fuzz
+from helpers.requirements import D, req
 from mcprev.auth.urls import check_fetch, is_public
 from mcprev.errors import RemoteProtocolError
 from mcprev.transports.http.urls import check_server_url, endpoint_url, fetch_redirected, redirected
-from requirements import D, req
 
 HERE: Final = "https://mcp.example/mcp"
 HOSTS: Final = (

@@ -22,14 +22,10 @@ from hypothesis import given, settings, strategies as st
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
-from corpus import Corpus, Judge, Mutation, mutations
 from fuzz.fuzzing import sampled
-from losses import losses
-from mcprev_codegen import ir
-from mcprev_codegen.ir.nodes import Json
-from mcprev_codegen.python.names import module_name
-from mcprev_types import Model
-from support import (
+from helpers.corpus import Corpus, Judge, Mutation, mutations
+from helpers.losses import losses
+from helpers.support import (
     GENERATED,
     HAS_UPSTREAM,
     PYTHON_NAMES,
@@ -45,6 +41,10 @@ from support import (
     upstream_definitions,
     validator,
 )
+from mcprev_codegen import ir
+from mcprev_codegen.ir.nodes import Json
+from mcprev_codegen.python.names import module_name
+from mcprev_types import Model
 
 
 @cache

@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
+from helpers.support import GENERATED, REVISIONS, each_revision
 from mcprev_codegen.python import module_name
 from mcprev_codegen.python.writers import LINE_LENGTH
-from support import GENERATED, REVISIONS, each_revision
 
 SAID_BY_ITS_VALUE: Final = frozenset({"jsonrpc", "method", "mode", "type"})
 """Members that can only be one text, which their hint shows."""

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from mcprev_types import Model
-from support import (
+from helpers.support import (
     DRAFT,
     FIFTH,
     UPSTREAM,
@@ -23,6 +22,7 @@ from support import (
     shipped_document,
     validator,
 )
+from mcprev_types import Model
 
 FOLDER = UPSTREAM / FIFTH / "examples"
 EXAMPLES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.json"))

@@ -16,13 +16,7 @@ from typing import Any, Final, Literal, cast
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from mcprev_codegen import ir
-from mcprev_codegen.emit.models.planner import ModelPlanner
-from mcprev_codegen.emit.models.sections import SMALL, categories
-from mcprev_codegen.python.names import module_name
-from mcprev_types import ABSENT, Model, UnknownContent
-from mcprev_types.latest import models as latest
-from support import (
+from helpers.support import (
     DATED,
     FIFTH,
     FOURTH,
@@ -35,6 +29,12 @@ from support import (
     package,
     same,
 )
+from mcprev_codegen import ir
+from mcprev_codegen.emit.models.planner import ModelPlanner
+from mcprev_codegen.emit.models.sections import SMALL, categories
+from mcprev_codegen.python.names import module_name
+from mcprev_types import ABSENT, Model, UnknownContent
+from mcprev_types.latest import models as latest
 
 third, fourth, fifth = models_of(THIRD), models_of(FOURTH), models_of(FIFTH)
 
@@ -243,7 +243,7 @@ def test_a_wire_name_that_looks_like_an_attribute_is_an_unknown_member() -> None
 @each_revision
 def test_every_attribute_name_is_an_unknown_member_on_the_wire(revision: str) -> None:
     """For every type: its attribute names, put into a message beside the wire names, are kept as they are."""
-    from corpus import Corpus
+    from helpers.corpus import Corpus
 
     current = load(revision)
     models = package(revision, "models")

@@ -21,12 +21,12 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import mcprev_types
-from corpus import Corpus
+from helpers.corpus import Corpus
+from helpers.support import DATED, FIRST, FOLDER, PYTHON_NAMES, REVISIONS, each_revision, load, package
 from mcprev_codegen import ir
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_codegen.python.names import module_name
 from mcprev_types import Direction, Kind, MethodNotHandled, MethodSpec, Model, Transport
-from support import DATED, FIRST, FOLDER, PYTHON_NAMES, REVISIONS, each_revision, load, package
 
 NEWEST = f"mcprev_types.{module_name(DATED[-1])}"
 MODULES = ("constants", "deltas", "dispatch", "methods", "models")

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.named import SOME_ROWS, A, D
 from mcprev.transports.http.client.target import VERDICTS
-from named import SOME_ROWS, A, D
 
 ALL_WORKERS: Final = os.environ.get("MCPREV_WORKERS") == "all"
 

@@ -20,12 +20,12 @@ import pytest
 from typing_extensions import override
 
 import mcprev
-from lanes import each_loop, turns
+from helpers.lanes import each_loop, turns
+from helpers.requirements import req
+from helpers.running import pass_time, run, until
 from mcprev.serving import accepting, running
 from mcprev.serving.accepting import BACK_OFF, BATCH, SHARED_BATCH, Acceptor
 from mcprev.serving.sockets import BACKLOG, bind
-from requirements import req
-from running import pass_time, run, until
 
 MANY: Final = 2 * BATCH + 5
 

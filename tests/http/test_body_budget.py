@@ -15,7 +15,12 @@ from typing import Any
 import pytest
 
 import mcprev
-from asgi_bridge import Client, Exchange, initialize, notification, request
+from helpers.asgi_bridge import Client, Exchange, initialize, notification, request
+from helpers.requirements import A, B, E, req
+from helpers.running import run, until
+from helpers.served import QUICK, Served, work
+from helpers.wired import Wire, head
+from helpers.wired_calls import call, fields, gone
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.server import body_budget
 from mcprev.transports.http.server.asgi import AsgiApp
@@ -29,11 +34,6 @@ from mcprev.transports.http.server.body_budget import (
 )
 from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev.wire.headers import Headers
-from requirements import A, B, E, req
-from running import run, until
-from served import QUICK, Served, work
-from wired import Wire, head
-from wired_calls import call, fields, gone
 
 Make = Callable[..., AsgiApp]
 ALL = [row for row in DEFAULT if row.version_header]

@@ -8,6 +8,8 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
+from helpers.requirements import A, B, C, D, E, req
 from mcprev.errors import (
     HEADER_MISMATCH,
     INTERNAL_ERROR,
@@ -39,8 +41,6 @@ from mcprev.wire.headers import SESSION_ID_KEY, TASK_NAMES, Headers, request_hea
 from mcprev.wire.jsonrpc import Batch
 from mcprev.wire.media import BOTH, Accept
 from mcprev.wire.meta_keys import VERSION
-from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
-from requirements import A, B, C, D, E, req
 
 BY_NAME: Final = {revision.name: revision for revision in ALL}
 DRAFT: Final = ROW_DRAFT

@@ -12,6 +12,10 @@ from hypothesis import given, settings, strategies as st
 
 import mcprev
 from api.authors import Helpful
+from helpers.named import ROW_D, B, row_of, rows_since
+from helpers.raw_server import Exchange, Mcp, OldMcp, Reply, connected, numbered, serve, text
+from helpers.requirements import NAMES, A, E, req
+from helpers.running import run, until
 from mcprev.errors import (
     ConnectionLost,
     HttpStatusError,
@@ -21,10 +25,6 @@ from mcprev.errors import (
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.sse import encode_message
 from mcprev_types.latest import models as m
-from named import ROW_D, B, row_of, rows_since
-from raw_server import Exchange, Mcp, OldMcp, Reply, connected, numbered, serve, text
-from requirements import NAMES, A, E, req
-from running import run, until
 
 SESSIONS = NAMES[:4]
 LATEST = row_of(E)

@@ -16,12 +16,12 @@ import pytest
 from multidict import CIMultiDictProxy
 
 import mcprev
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.raw_server import Exchange, Mcp, Raw, serve
+from helpers.requirements import D, E, req
+from helpers.running import pass_time, run
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.client.session import MAX_RETRIES
-from raw_server import Exchange, Mcp, Raw, serve
-from requirements import D, E, req
-from running import pass_time, run
 
 KEY = b"key"
 LIST: Final[dict[str, Any]] = {"prompts/list": {"prompts": []}}

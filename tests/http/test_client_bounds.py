@@ -13,7 +13,7 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
-from lanes import (
+from helpers.lanes import (
     LATEST,
     Sent,
     body_to,
@@ -33,12 +33,12 @@ from lanes import (
     turns,
     whole,
 )
+from helpers.raw_server import Exchange, Mcp, Reply
+from helpers.requirements import E, req
+from helpers.running import passing, run, until
+from helpers.wired import chunked
 from mcprev.core.limits import CLOSE
 from mcprev.errors import ConnectionLost, HttpStatusError, McpError, RequestTimeout
-from raw_server import Exchange, Mcp, Reply
-from requirements import E, req
-from running import passing, run, until
-from wired import chunked
 
 MEGA: Final = 2**20
 SSE: Final = "text/event-stream"

@@ -18,7 +18,7 @@ from hypothesis import given, settings, strategies as st
 
 import mcprev
 from fuzz.fuzzing import each_once
-from lanes import (
+from helpers.lanes import (
     Sent,
     body_to,
     call,
@@ -33,11 +33,11 @@ from lanes import (
     turns,
     whole,
 )
+from helpers.raw_server import Exchange
+from helpers.requirements import E, req
+from helpers.running import run, until
+from helpers.wired import chunked
 from mcprev.errors import ConnectionLost, HttpStatusError, McpError, RemoteProtocolError, RequestTimeout
-from raw_server import Exchange
-from requirements import E, req
-from running import run, until
-from wired import chunked
 
 Form = Callable[[bytes], bytes]
 

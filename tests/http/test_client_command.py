@@ -18,13 +18,13 @@ from api.authors import Everything
 from api.transports import listening
 from auth.world import world
 from fuzz.fuzzing import sampled_of
+from helpers.named import SOME_ROWS
+from helpers.raw_server import Exchange, Mcp, serve, text, tool
+from helpers.requirements import req
+from helpers.running import run
+from helpers.shell import invoke
 from mcprev.hosts.named_server import HEADERS_VARIABLE
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from named import SOME_ROWS
-from raw_server import Exchange, Mcp, serve, text, tool
-from requirements import req
-from running import run
-from shell import invoke
 
 SECURED: Final = [row for row in DEFAULT if row.auth is not None]
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import mcprev
-from lanes import (
+from helpers.lanes import (
     LATEST,
     Sent,
     body_to,
@@ -39,13 +39,13 @@ from lanes import (
     turns,
     whole,
 )
+from helpers.raw_server import Exchange, Mcp, Reply
+from helpers.requirements import req
+from helpers.running import run, until
+from helpers.support import ROOT
 from mcprev.error_text import connection_reason
 from mcprev.errors import ConnectionLost, HttpStatusError, LocalProtocolError, McpError
 from mcprev.transports.http.client.responses import lost
-from raw_server import Exchange, Mcp, Reply
-from requirements import req
-from running import run, until
-from support import ROOT
 
 Found = list[tuple[Any, ...]]
 
@@ -612,7 +612,7 @@ def test_the_certificates_of_a_session_are_its_users_affair(certificate: Path, t
 TRUSTING: Final = """
 import asyncio, gc, sys
 sys.path.insert(0, "tests")
-from lanes import call, calling, open_descriptors
+from helpers.lanes import call, calling, open_descriptors
 from mcprev.errors import ConnectionLost
 
 async def main(url):

@@ -17,10 +17,10 @@ import pytest
 import mcprev
 import mcprev_types
 from fuzz.fuzzing import each_once
+from helpers.raw_server import Mcp, text, tool
+from helpers.running import run
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.sse import encode_message
-from raw_server import Mcp, text, tool
-from running import run
 
 MOST: Final = {"json": 76, "sse": 102}
 """Python functions of ours that one call of a tool may run: 70 to 73 today, 93 to 98 where a stream answers."""

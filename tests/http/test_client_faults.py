@@ -14,13 +14,13 @@ import mcprev
 from api.authors import Everything, Helpful
 from api.transports import listening
 from fuzz.fuzzing import sampled_of
+from helpers.named import C, rows_since
+from helpers.requirements import req
+from helpers.running import run, until
+from helpers.tcp_proxy import Harm, Proxy, proxy
 from mcprev.errors import McpError
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev_types.latest import models as m
-from named import C, rows_since
-from requirements import req
-from running import run, until
-from tcp_proxy import Harm, Proxy, proxy
 
 PLACES = 14
 """How many pieces, in either direction, are done harm to: those of opening, of each kind of call, and of the end."""

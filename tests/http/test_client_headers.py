@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.raw_server import VERSION, Exchange, Reply, connected, text, tool
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.errors import LocalProtocolError
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.client.tool_headers import ParamHeaderCache
-from raw_server import VERSION, Exchange, Reply, connected, text, tool
-from requirements import E, req
-from running import run, until
 
 LATEST = revision_named(E)
 

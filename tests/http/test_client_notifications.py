@@ -17,6 +17,9 @@ from typing import Any, Final, cast
 import pytest
 
 import mcprev
+from helpers.raw_server import EVERYTHING, INFO, Exchange, Raw, Reply, connected, text
+from helpers.requirements import D, req
+from helpers.running import pass_time, run, until
 from mcprev.core.limits import CLOSE
 from mcprev.errors import McpError
 from mcprev.protocol.engine import CANCELLED
@@ -32,9 +35,6 @@ from mcprev.transports.http.client.connection import (
 )
 from mcprev.wire.sse import encode_message
 from mcprev_types.latest import models as m
-from raw_server import EVERYTHING, INFO, Exchange, Raw, Reply, connected, text
-from requirements import D, req
-from running import pass_time, run, until
 
 ROW: Final = revision_named(D)
 SESSIONS: Final = [row for row in DEFAULT if row.handshake]

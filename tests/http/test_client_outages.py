@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import mcprev
-from away import SECONDS, URI, Changing, outage, over_http, soon_quiet
+from helpers.away import SECONDS, URI, Changing, outage, over_http, soon_quiet
+from helpers.raw_server import Exchange, serve
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, Changed
 from mcprev.revisions import HttpShape, Revision
-from raw_server import Exchange, serve
-from requirements import req
-from running import run, until
 
 TOOLS, RESOURCE = mcprev.Change(Changed.TOOLS), mcprev.Change(Changed.RESOURCE, URI)
 

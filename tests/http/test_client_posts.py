@@ -10,12 +10,12 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
+from helpers.raw_server import Exchange, Mcp, connected, serve, text, tool
+from helpers.requirements import D, E, req
+from helpers.running import run, until
 from mcprev.errors import ConnectionLost
 from mcprev.revisions import HttpShape, Revision, revision_named
 from mcprev.transports.http.client.repeats import REPEATS
-from raw_server import Exchange, Mcp, connected, serve, text, tool
-from requirements import D, E, req
-from running import run, until
 
 ROW = revision_named(E)
 LISTED = {"tools": [tool("t")]}

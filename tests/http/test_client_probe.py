@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.named import ROW_D, B, row_of, rows_since
+from helpers.raw_server import Exchange, Mcp, OldMcp, Raw, connected, serve, text
+from helpers.requirements import NAMES, A, E, req
+from helpers.running import passing, run
 from mcprev.errors import ConnectionLost, HttpStatusError, NegotiationError, RpcError
 from mcprev.protocol.negotiation.machine import GATEWAY
 from mcprev.revisions import DEFAULT, Era, Revision
 from mcprev.transports.http.client.target import VERDICTS
-from named import ROW_D, B, row_of, rows_since
-from raw_server import Exchange, Mcp, OldMcp, Raw, connected, serve, text
-from requirements import NAMES, A, E, req
-from running import passing, run
 
 LATEST, OLDEST = row_of(E), row_of(A)
 DISCOVER = "server/discover"

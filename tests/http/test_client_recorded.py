@@ -13,13 +13,13 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
+from helpers.raw_server import Exchange, Mcp, connected, serve
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.analysis.transcript import TranscriptValidator
 from mcprev.bridge.bridge import Bridge
 from mcprev.client.recording.recording import MAX_TEXT
 from mcprev.revisions import DEFAULT, Revision
-from raw_server import Exchange, Mcp, connected, serve
-from requirements import req
-from running import run
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 SESSIONS: Final = [row for row in DEFAULT if row.handshake]

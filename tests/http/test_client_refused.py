@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.named import ROW_D, ROW_E
+from helpers.raw_server import Exchange, connected, text, tool
+from helpers.requirements import D, E, req
+from helpers.running import passing, run, until
 from mcprev.errors import HttpStatusError, InternalError
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.repeats import REPEATS
-from named import ROW_D, ROW_E
-from raw_server import Exchange, connected, text, tool
-from requirements import D, E, req
-from running import passing, run, until
 
 
 class Refusing:

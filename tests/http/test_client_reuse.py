@@ -10,7 +10,7 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
-from lanes import (
+from helpers.lanes import (
     LATEST,
     Sent,
     body_to,
@@ -25,11 +25,11 @@ from lanes import (
     turns,
     whole,
 )
+from helpers.raw_server import Exchange, Mcp, Reply
+from helpers.requirements import D, E, req
+from helpers.running import pass_time, run, until
 from mcprev.errors import ConnectionLost, RemoteProtocolError
 from mcprev.revisions import revision_named
-from raw_server import Exchange, Mcp, Reply
-from requirements import D, E, req
-from running import pass_time, run, until
 
 LONG: Final = 3600.0
 """Seconds after which nothing is kept."""

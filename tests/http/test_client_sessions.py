@@ -11,12 +11,12 @@ import pytest
 
 import mcprev
 from api.authors import Helpful
+from helpers.raw_server import Exchange, Mcp, Reply, connected, serve, text
+from helpers.requirements import E, req
+from helpers.running import passing, run, until
 from mcprev.errors import ConnectionLost, LocalProtocolError, RequestTimeout, SessionExpired
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.client.connection import GRACE
-from raw_server import Exchange, Mcp, Reply, connected, serve, text
-from requirements import E, req
-from running import passing, run, until
 
 LATEST = revision_named(E)
 SESSIONS = [row for row in DEFAULT if row.sse_resume]

@@ -12,6 +12,10 @@ import pytest
 
 import mcprev
 from api.authors import Helpful
+from helpers.named import D, row_of, rows_until
+from helpers.raw_server import Exchange, OldMcp, Raw, numbered, serve, text
+from helpers.requirements import A, req
+from helpers.running import passing, run, until
 from mcprev.errors import (
     ConnectionLost,
     HttpStatusError,
@@ -23,10 +27,6 @@ from mcprev.errors import (
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.legacy_sse import LegacySse
 from mcprev.transports.http.client.repeats import REPEATS
-from named import D, row_of, rows_until
-from raw_server import Exchange, OldMcp, Raw, numbered, serve, text
-from requirements import A, req
-from running import passing, run, until
 
 OLDEST = row_of(A)
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.named import ROW_D, ROW_E
+from helpers.raw_server import EVERYTHING, Exchange, Mcp, connected, serve, text, tool
+from helpers.requirements import D, E, req
+from helpers.running import run, until
 from mcprev.errors import ConnectionLost, HttpStatusError
 from mcprev.protocol.negotiation.steps import Ready
 from mcprev.revisions import Revision, revision_named
-from named import ROW_D, ROW_E
-from raw_server import EVERYTHING, Exchange, Mcp, connected, serve, text, tool
-from requirements import D, E, req
-from running import run, until
 
 LATEST = revision_named(E)
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"

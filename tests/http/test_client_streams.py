@@ -11,14 +11,14 @@ import pytest
 import mcprev
 from api.authors import Helpful
 from fuzz.fuzzing import each_once
+from helpers.raw_server import Exchange, Reply, connected, numbered, text
+from helpers.requirements import E, req
+from helpers.running import passing, run, until
 from mcprev.errors import ConnectionLost, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.client.streamable import ABSENT
 from mcprev.transports.http.client.streams import FIRST, LIMIT, LONGEST_IDLE, ResumeState
 from mcprev.wire.sse import encode_message
-from raw_server import Exchange, Reply, connected, numbered, text
-from requirements import E, req
-from running import passing, run, until
 
 LATEST = revision_named(E)
 RESUMING = [row for row in DEFAULT if row.sse_resume]

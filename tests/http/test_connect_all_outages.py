@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import mcprev
-from away import SECONDS, URI, as_process, over_http, soon_quiet
 from fuzz.fuzzing import each_once
+from helpers.away import SECONDS, URI, as_process, over_http, soon_quiet
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.client.connect_all import connect_all
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
-from requirements import req
-from running import run, until
 
 TOOLS, RESOURCE = mcprev.Change(Changed.TOOLS), mcprev.Change(Changed.RESOURCE, URI)
 

@@ -12,7 +12,21 @@ from typing import Any, cast
 
 import pytest
 
-from asgi_bridge import TYPES, initialize, notification
+from helpers.asgi_bridge import TYPES, initialize, notification
+from helpers.requirements import B, C, D, E, req
+from helpers.running import until
+from helpers.served import QUICK, Served, who, work
+from helpers.wired import State, Wire, head
+from helpers.wired_calls import (
+    SESSIONS,
+    call,
+    gone,
+    in_chunks,
+    in_session,
+    opened,
+    said,
+    texts,
+)
 from mcprev.revisions import Revision, revision_named
 from mcprev.serving.running import _server
 from mcprev.transports.http.server import http11_server
@@ -27,20 +41,6 @@ from mcprev.transports.http.server.http11_server import (
 from mcprev.transports.http.server.http_app import HttpApp
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import Receive, Scope, Send
-from requirements import B, C, D, E, req
-from running import until
-from served import QUICK, Served, who, work
-from wired import State, Wire, head
-from wired_calls import (
-    SESSIONS,
-    call,
-    gone,
-    in_chunks,
-    in_session,
-    opened,
-    said,
-    texts,
-)
 
 Make = Callable[..., AsgiApp]
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 import mcprev
-from asgi_bridge import TYPES
+from helpers.asgi_bridge import TYPES
+from helpers.requirements import D, E, req
+from helpers.served import REGION, Served, server_of, work
+from helpers.wired import Wire, head
+from helpers.wired_calls import call, fields, opened, said, texts
 from mcprev.errors import HEADER_MISMATCH
 from mcprev.revisions import revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from served import REGION, Served, server_of, work
-from wired import Wire, head
-from wired_calls import call, fields, opened, said, texts
 
 Make = Callable[..., AsgiApp]
 

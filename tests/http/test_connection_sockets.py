@@ -17,18 +17,18 @@ import pytest
 
 import mcprev
 from api.transports import listening
-from mcprev.serving import running as http_server
-from mcprev.transports.http.server.http11_server import Http11Connection
-from requirements import E, req
-from running import until
-from served import Served
-from wired import Answer, chunked, head, read_answers
-from wired_calls import (
+from helpers.requirements import E, req
+from helpers.running import until
+from helpers.served import Served
+from helpers.wired import Answer, chunked, head, read_answers
+from helpers.wired_calls import (
     SMALL,
     call,
     fields,
     ids,
 )
+from mcprev.serving import running as http_server
+from mcprev.transports.http.server.http11_server import Http11Connection
 
 # -- sockets -------------------------------------------------------------------------------------------------
 

@@ -13,13 +13,11 @@ from typing import Final
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11_server import LINGER, WAITING, Http11Server
-from requirements import E, req
-from running import until
-from served import QUICK, Served, work
-from wired import PIECE, Wire, head
-from wired_calls import (
+from helpers.requirements import E, req
+from helpers.running import until
+from helpers.served import QUICK, Served, work
+from helpers.wired import PIECE, Wire, head
+from helpers.wired_calls import (
     MAX_BODY,
     MAX_HEADERS,
     SMALL,
@@ -31,6 +29,8 @@ from wired_calls import (
     in_chunks,
     said,
 )
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.http11_server import LINGER, WAITING, Http11Server
 
 Make = Callable[..., AsgiApp]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.transports.http.server.cors import cors
 from mcprev.transports.http.server.request import App, Receive, Scope, Send
-from requirements import req
-from running import run
 
 PAGE = "https://app.example"
 

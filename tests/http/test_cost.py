@@ -16,14 +16,14 @@ import pytest
 from typing_extensions import override
 
 import mcprev
-from asgi_bridge import Client
 from fuzz.fuzzing import each_once
+from helpers.asgi_bridge import Client
+from helpers.running import until
+from helpers.wired import Wire, head
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev_types.latest import models as m
-from running import until
-from wired import Wire, head
 
 MOST: Final = {
     ("session", "json"): 59,

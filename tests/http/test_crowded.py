@@ -16,10 +16,10 @@ from typing import Final
 
 import pytest
 
+from helpers.requirements import E, req
+from helpers.running import run
+from helpers.wired_calls import call
 from mcprev.serving.accepting import connection_limit
-from requirements import E, req
-from running import run
-from wired_calls import call
 
 resource = pytest.importorskip("resource", reason="descriptors are not limited here")
 

@@ -15,12 +15,12 @@ from typing import Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client, Exchange, initialize, modern, notification, request
-from lanes import each_loop
+from helpers.asgi_bridge import Client, Exchange, initialize, modern, notification, request
+from helpers.lanes import each_loop
+from helpers.requirements import B, D, E, req
+from helpers.running import run, until
 from mcprev.revisions import Revision, revision_named
 from mcprev_types.latest import models as m
-from requirements import B, D, E, req
-from running import run, until
 
 STATELESS: Final = revision_named(E)
 Send = Callable[[Client, Client], Exchange]

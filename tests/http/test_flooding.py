@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 import mcprev
-from flooding import FLOOD, client_of, each, ended, two, ways
+from helpers.flooding import FLOOD, client_of, each, ended, two, ways
+from helpers.requirements import req
+from helpers.running import run, until
+from helpers.served import listening
 from mcprev.middleware import Metrics
 from mcprev.middleware.rate_limit import RateLimit
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import tools_by_code
 from mcprev.transports.http.server.event_store import MemoryEvents
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run, until
-from served import listening
 
 
 class Sleeps:

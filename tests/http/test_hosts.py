@@ -11,12 +11,12 @@ import aiohttp
 import pytest
 
 import mcprev
-from asgi_bridge import STREAM, Client, initialize
+from helpers.asgi_bridge import STREAM, Client, initialize
+from helpers.requirements import D, req
+from helpers.running import run, until
+from helpers.served import Served, listening, work
 from mcprev.revisions import revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
-from requirements import D, req
-from running import run, until
-from served import Served, listening, work
 
 Make = Callable[..., AsgiApp]
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"

@@ -12,13 +12,13 @@ import pytest
 from typing_extensions import override
 
 import mcprev.serving.running
+from helpers.running import run
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.serving.running import serve_http
 from mcprev.transports.http.security import OriginPolicy
 from mcprev.transports.http.server.http_app import HttpApp
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
-from running import run
 
 HTML = (b"content-type", b"text/html")
 

@@ -17,16 +17,16 @@ from typing import Any, Final, NamedTuple, cast
 
 import pytest
 
+from helpers.requirements import E, req
+from helpers.running import run, until
+from helpers.served import Served, work
+from helpers.support import ROOT
+from helpers.wired import State
+from helpers.wired_calls import call
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.http11_server import Http11Connection, Http11Server
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import run, until
-from served import Served, work
-from support import ROOT
-from wired import State
-from wired_calls import call
 
 DELAYS: Final = (0.0, 2.0, 9.0)
 """Seconds that bytes, and the end of a connection, take each way."""

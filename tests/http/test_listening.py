@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.cli import main as command
 from mcprev.serving.sockets import bind, described
-from requirements import req
-from running import run, until
 
 XFF = "X-Forwarded-For"
 

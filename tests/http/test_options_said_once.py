@@ -14,13 +14,13 @@ from starlette.routing import Mount
 
 import mcprev
 from auth.guarded import AsgiAsk, Guarded, Tokens, asked, over_http
+from helpers.named import ROW_E
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.cli import main as command
 from mcprev.serving import running
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.options import HttpSettings
-from named import ROW_E
-from requirements import req
-from running import run
 
 ORIGIN: Final = "https://app.example"
 

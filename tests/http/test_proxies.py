@@ -11,17 +11,17 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import SCOPE, Client, initialize
+from helpers.asgi_bridge import SCOPE, Client, initialize
+from helpers.named import ROW_B, ROW_C, ROW_D
+from helpers.requirements import req
+from helpers.running import run
+from helpers.wired import Wire, head
 from mcprev.revisions import Revision
 from mcprev.serving.running import _server  # pyright: ignore[reportPrivateUsage]
 from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev.transports.http.server.proxies import MAX_FORWARDED, MAX_HOPS, Proxies, Told
 from mcprev.transports.http.server.request import Receive, Scope, Send
 from mcprev.wire.headers import Headers
-from named import ROW_B, ROW_C, ROW_D
-from requirements import req
-from running import run
-from wired import Wire, head
 
 PROXY: Final = ("10.0.0.1", 4000)
 TRUSTED: Final = ("10.0.0.0/8", "fd00::/8", "unix")

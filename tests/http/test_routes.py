@@ -17,18 +17,17 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route as StarletteRoute
 
-import asgi_bridge
 import mcprev
-import wired
-from asgi_bridge import Client, initialize
+from helpers import asgi_bridge, wired
+from helpers.asgi_bridge import Client, initialize
+from helpers.requirements import D
+from helpers.running import run, until
+from helpers.served import Served, work
 from mcprev.revisions import revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.request import App, Receive, Scope, Send
 from mcprev.transports.http.server.route_table import RouteTable
 from mcprev.transports.http.server.routes import RouteInfo
-from requirements import D
-from running import run, until
-from served import Served, work
 
 Make = Callable[..., AsgiApp]
 GOOD: Final = "good"

@@ -7,12 +7,12 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import mcprev
-from asgi_bridge import Client, initialize
+from helpers.asgi_bridge import Client, initialize
+from helpers.requirements import D
+from helpers.running import run
+from helpers.served import Served, listening
 from mcprev.revisions import revision_named
 from mcprev.transports.http.server.request import App, Receive, Scope, Send
-from requirements import D
-from running import run
-from served import Served, listening
 
 
 def text_app(name: str) -> App:

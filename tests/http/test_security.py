@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.security import (
     MAX_HEADERS,
@@ -26,8 +28,6 @@ from mcprev.transports.http.security import (
 from mcprev.transports.http.server.body_budget import MAX_BODY, BodyBudget, ClientGone
 from mcprev.transports.http.server.request import AsgiRequest
 from mcprev.wire.headers import Headers
-from requirements import req
-from running import run
 
 LOCAL, LAN, PUBLIC = "127.0.0.1", "192.168.1.5", "203.0.113.7"
 

@@ -23,14 +23,14 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import mcprev
 from api.authors import text
-from asgi_bridge import INFO, PREFIX, SCOPE, Client, Exchange
 from fuzz.fuzzing import sampled
+from helpers.asgi_bridge import INFO, PREFIX, SCOPE, Client, Exchange
+from helpers.requirements import B, C, D, E, req
+from helpers.running import run, timers_of, until
+from helpers.served import Served, server_of, who
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.response_stream import ResponseStream
-from requirements import B, C, D, E, req
-from running import run, timers_of, until
-from served import Served, server_of, who
 
 ROWS: Final = [revision_named(name) for name in (B, C, D, E)]
 STATUSES: Final = frozenset({200, 202, 204, 400, 403, 404, 405, 406, 408, 413, 415, 429, 431, 503})

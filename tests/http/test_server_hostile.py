@@ -10,7 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from asgi_bridge import PREFIX, Client, Exchange, initialize, modern, notification, request
+from helpers.asgi_bridge import PREFIX, Client, Exchange, initialize, modern, notification, request
+from helpers.requirements import A, B, C, D, E, req
+from helpers.running import timers_of, until
+from helpers.served import QUICK, Served, server_of, who, work
 from mcprev.core.tool_schemas import MAX_NAME
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from mcprev.revisions import Revision, revision_named
@@ -18,9 +21,6 @@ from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MemoryEvents
 from mcprev.transports.http.server.local_sessions import MAX_GETS
 from mcprev.transports.http.server.response_stream import ResponseStream
-from requirements import A, B, C, D, E, req
-from running import timers_of, until
-from served import QUICK, Served, server_of, who, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D)]

@@ -17,16 +17,16 @@ import pytest
 
 import mcprev
 from auth.guarded import RESOURCE, Tokens, asked, everything, good, over_http
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.named import ROW_D, ROW_E
+from helpers.requirements import req
+from helpers.running import run
+from helpers.support import ROOT
 from mcprev.errors import TokenRejected
 from mcprev.serving import running
 from mcprev.serving.access_log import log_access
 from mcprev.transports.http.server.access import InvalidToken
 from mcprev.wire.headers import Headers
-from named import ROW_D, ROW_E
-from requirements import req
-from running import run
-from support import ROOT
 
 ACCESS: Final = "mcprev.access"
 HTTP: Final = "mcprev.transport.http"

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 import mcprev
-from asgi_bridge import PREFIX, Client, modern, notification, request
+from helpers.asgi_bridge import PREFIX, Client, modern, notification, request
+from helpers.requirements import D, E, req
+from helpers.running import Records, until
+from helpers.served import QUICK, REGION, Served, server_of, who, work
 from mcprev.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -26,9 +29,6 @@ from mcprev.protocol.tasks import EXTENSION
 from mcprev.revisions import revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev_types.latest import models as m
-from requirements import D, E, req
-from running import Records, until
-from served import QUICK, REGION, Served, server_of, who, work
 
 Make = Callable[..., AsgiApp]
 ROW = revision_named(E)

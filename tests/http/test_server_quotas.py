@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from asgi_bridge import Client, initialize
+from helpers.asgi_bridge import Client, initialize
+from helpers.requirements import A, B, C, D, req
+from helpers.running import until
+from helpers.served import QUICK, Served, who, work
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.request import AsgiRequest
 from mcprev.wire.headers import Headers
-from requirements import A, B, C, D, req
-from running import until
-from served import QUICK, Served, who, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D)]

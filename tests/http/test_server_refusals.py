@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
-from asgi_bridge import SCOPE, TYPES, Client, Exchange, initialize, lifespan, request
 from fuzz.fuzzing import each_once
+from helpers.asgi_bridge import SCOPE, TYPES, Client, Exchange, initialize, lifespan, request
+from helpers.requirements import NAMES, B, C, D, E, req
+from helpers.running import run, until
+from helpers.served import QUICK, Served, work
 from mcprev.errors import INTERNAL_ERROR, INVALID_REQUEST
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
@@ -21,9 +24,6 @@ from mcprev.transports.http.server.cors import cors
 from mcprev.transports.http.server.options import HttpOptions, HttpSettings
 from mcprev.wire import jsonrpc
 from mcprev.wire.bounds import json_bounds
-from requirements import NAMES, B, C, D, E, req
-from running import run, until
-from served import QUICK, Served, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D, E)]

@@ -20,15 +20,15 @@ import pytest
 from click.testing import CliRunner
 
 import mcprev
-from asgi_bridge import PREFIX, STREAM, TYPES, Client, initialize, notification, request
-from http_in_process import InProcess
+from helpers.asgi_bridge import PREFIX, STREAM, TYPES, Client, initialize, notification, request
+from helpers.http_in_process import InProcess
+from helpers.requirements import B, C, D, E, req
+from helpers.running import run, until
+from helpers.served import QUICK, Served, listening, server_of, work
 from mcprev.cli import main
 from mcprev.revisions import Revision, revision_named
 from mcprev.serving import running as http_server
 from mcprev.transports.http.server.asgi import AsgiApp
-from requirements import B, C, D, E, req
-from running import run, until
-from served import QUICK, Served, listening, server_of, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D, E)]

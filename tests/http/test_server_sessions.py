@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from asgi_bridge import Client, initialize, notification, request
+from helpers.asgi_bridge import Client, initialize, notification, request
+from helpers.requirements import NAMES, B, C, D, E, req
+from helpers.running import until
+from helpers.served import QUICK, Served, who, work
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
-from requirements import NAMES, B, C, D, E, req
-from running import until
-from served import QUICK, Served, who, work
 
 Make = Callable[..., AsgiApp]
 SESSIONS = NAMES[:4]

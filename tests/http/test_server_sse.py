@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from asgi_bridge import Client, Exchange, initialize, notification, request
+from helpers.asgi_bridge import Client, Exchange, initialize, notification, request
+from helpers.named import row_of, rows_since
+from helpers.requirements import NAMES, A, B, E, req
+from helpers.running import until
+from helpers.served import QUICK, Served, server_of, who, work
 from mcprev.errors import INVALID_REQUEST, PARSE_ERROR
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
-from named import row_of, rows_since
-from requirements import NAMES, A, B, E, req
-from running import until
-from served import QUICK, Served, server_of, who, work
 
 Make = Callable[..., AsgiApp]
 ROW = row_of(A)

@@ -11,16 +11,16 @@ from hypothesis import given, strategies as st
 
 import mcprev
 from api.authors import text
-from asgi_bridge import Client, Exchange, initialize, request
+from helpers.asgi_bridge import Client, Exchange, initialize, request
+from helpers.requirements import B, C, D, E, req
+from helpers.running import run, timers_of, until
+from helpers.served import QUICK, Served, announced, server_of, work
 from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION, MemoryEvents
 from mcprev.transports.http.server.local_sessions import MAX_NEEDED, LocalSessions, SessionStream
 from mcprev.transports.http.server.response_stream import ResponseStream
-from requirements import B, C, D, E, req
-from running import run, timers_of, until
-from served import QUICK, Served, announced, server_of, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D)]

@@ -15,15 +15,15 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client, Exchange, initialize, notification, request
+from helpers.asgi_bridge import Client, Exchange, initialize, notification, request
+from helpers.named import A, B, C, D
+from helpers.requirements import req
+from helpers.running import run, until
+from helpers.served import Served
+from helpers.several_workers import Front, at, kill, lapse, memory, sessions_of, work as work_within
 from mcprev.revisions import Revision, revision_named
 from mcprev.sharing.quotas import CANDIDATES, RECOUNT
 from mcprev.sharing.record import key_of
-from named import A, B, C, D
-from requirements import req
-from running import run, until
-from served import Served
-from several_workers import Front, at, kill, lapse, memory, sessions_of, work as work_within
 
 Make = Callable[..., Front]
 NEWEST: Final = revision_named(D)

@@ -26,21 +26,21 @@ import pytest
 
 import mcprev
 from api.authors import text
-from asgi_bridge import Client, Exchange, initialize, notification, request
 from fuzz.fuzzing import each_once
-from http_in_process import InProcess
+from helpers.asgi_bridge import Client, Exchange, initialize, notification, request
+from helpers.http_in_process import InProcess
+from helpers.named import A, B, C, D, E
+from helpers.requirements import req
+from helpers.running import run, until
+from helpers.served import QUICK, Served, who, work as served_work
+from helpers.served_workers import served
+from helpers.several_workers import Front, at, kill, lapse, memory, sessions_of, work as work_within
 from mcprev.errors import ConnectionLost, RpcError, StoreError, WorkerLost
 from mcprev.revisions import Revision, revision_named
 from mcprev.sharing.record import BLOCK, key_of
 from mcprev.sharing.worker import LEASE, RENEW
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.local_sessions import MAX_GETS
-from named import A, B, C, D, E
-from requirements import req
-from running import run, until
-from served import QUICK, Served, who, work as served_work
-from served_workers import served
-from several_workers import Front, at, kill, lapse, memory, sessions_of, work as work_within
 
 Make = Callable[..., Front]
 LATER = [revision_named(name) for name in (B, C, D)]

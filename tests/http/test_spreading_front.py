@@ -9,8 +9,8 @@ from itertools import pairwise
 import aiohttp
 from aiohttp import web
 
-from running import run, until
-from spreading_front import SpreadingFront
+from helpers.running import run, until
+from helpers.spreading_front import SpreadingFront
 
 
 class Process:

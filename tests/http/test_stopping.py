@@ -23,15 +23,15 @@ import aiohttp
 import pytest
 
 import mcprev
-from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
 from fuzz.fuzzing import diagonal, each_once
+from helpers.asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
+from helpers.requirements import D, E, req
+from helpers.running import run
 from mcprev.errors import WorkerLost
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.serving.accepting import Acceptor
 from mcprev.serving.sockets import bind
 from mcprev.transports.http.server.health import health_routes
-from requirements import D, E, req
-from running import run
 
 SCRIPT: Final = Path(__file__).parent / "stopping_server.py"
 INTERNAL: Final = -32603

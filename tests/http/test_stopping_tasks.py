@@ -18,8 +18,8 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
-from requirements import D, E, req
-from running import run
+from helpers.requirements import D, E, req
+from helpers.running import run
 
 SCRIPT: Final = Path(__file__).parent / "task_server.py"
 FAILED: Final = b"WARNING:mcprev.server:the server stops, so tasks that run have failed: 1\n"

@@ -12,12 +12,12 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client, Exchange
+from helpers.asgi_bridge import Client, Exchange
+from helpers.named import B, C, D, E
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.errors import StoreError
 from mcprev.revisions import Revision, TaskSupport, revision_named
-from named import B, C, D, E
-from requirements import req
-from running import run
 
 ROWS: Final = [revision_named(name) for name in (B, C, D, E)]
 AGAIN: Final = "the server cannot reach its store; try again"

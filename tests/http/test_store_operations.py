@@ -16,7 +16,11 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client, initialize, notification
+from helpers.asgi_bridge import Client, initialize, notification
+from helpers.redis_server import RedisServer
+from helpers.running import run, until
+from helpers.served import QUICK, Served
+from helpers.several_workers import Front, work
 from mcprev.errors import StoreError
 from mcprev.revisions import DEFAULT
 from mcprev.sharing.leases import is_alive
@@ -24,10 +28,6 @@ from mcprev.sharing.quotas import SHARE, Quotas
 from mcprev.sharing.sessions import SharedSessions
 from mcprev.sharing.streams import BACKLOG, PACE
 from mcprev.sharing.worker import COMPLAIN, WRITERS, Worker
-from redis_server import RedisServer
-from running import run, until
-from served import QUICK, Served
-from several_workers import Front, work
 
 Make = Callable[..., Front]
 NEWEST: Final = next(row for row in reversed(DEFAULT) if row.handshake)

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.serving import supervisor as supervising
 from mcprev.serving.supervisor import Supervisor, WorkerProcess
 from mcprev.serving.worker import (
@@ -32,8 +34,6 @@ from mcprev.serving.worker import (
     WorkerSettings,
     this_worker,
 )
-from requirements import req
-from running import run, until
 
 WORKER = """
 import json, os, signal, socket, sys, time

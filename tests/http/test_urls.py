@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import A, req
 from mcprev.auth.urls import check_fetch, is_public
 from mcprev.errors import RemoteProtocolError
 from mcprev.transports.http.security import origin_of
 from mcprev.transports.http.urls import MAX_REDIRECTS, REDIRECTS, check_server_url, endpoint_url, redirected
-from requirements import A, req
 
 SSE = "https://mcp.example/base/sse?key=1"
 

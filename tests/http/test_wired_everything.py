@@ -13,13 +13,12 @@ from typing import Final
 
 import pytest
 
-import asgi_bridge
 import mcprev
-import wired
+from helpers import asgi_bridge, wired
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served import Served
 from mcprev.errors import PARSE_ERROR
-from requirements import req
-from running import run
-from served import Served
 
 NOT_HERE: Final = frozenset(
     {

@@ -24,16 +24,16 @@ from click import ClickException
 from click.testing import CliRunner, Result
 
 import mcprev
+from helpers.named import E
+from helpers.redis_server import RedisServer
+from helpers.requirements import req
+from helpers.running import run, until
+from helpers.served_workers import ServedWorkers, free_port, served
+from helpers.support import ROOT
 from mcprev.cli import main as command, workers as checking
 from mcprev.server.service import Service
 from mcprev.serving.worker import ConnectionCounts, SupervisedWorker, WorkerSettings
 from mcprev_types.latest import models as m
-from named import E
-from redis_server import RedisServer
-from requirements import req
-from running import run, until
-from served_workers import ServedWorkers, free_port, served
-from support import ROOT
 
 APP = Path(__file__).parent / "workers_app.py"
 LIMIT = 60.0

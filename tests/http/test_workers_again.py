@@ -24,16 +24,16 @@ import aiohttp
 import pytest
 
 import mcprev
-import several_workers
 from api import test_api
 from api.transports import over, those_that_reach
 from auth import guarded
-from http_in_process import InProcess
+from helpers import several_workers
+from helpers.http_in_process import InProcess
+from helpers.redis_server import RedisServer
+from helpers.running import run, until
+from helpers.several_workers import Front, fronted, memory
 from mcprev.client.session import ClientSession
 from mcprev.revisions import HttpShape, Revision
-from redis_server import RedisServer
-from running import run, until
-from several_workers import Front, fronted, memory
 
 MODULES: Final = ("sessions", "streams", "sse", "refusals", "quotas", "hostile")
 """Those of `test_server_*` that are run again. Of the others, `modern` is about requests that touch no session: they are

@@ -13,12 +13,12 @@ from typing import Any, Final, Self, TypeAlias, cast
 import pytest
 
 import mcprev
+from helpers.requirements import A, E, req
 from interop.peers import DECORATED, LIMIT, PEERS, TRANSPORTS, Peer, chosen
 from mcprev.client.targets import Target
 from mcprev.errors import Json
 from mcprev.revisions import Era
 from mcprev_types.latest import models as m
-from requirements import A, E, req
 
 Noted: TypeAlias = dict[str, Json]
 """One thing that the peer observed; `what` says of what kind."""

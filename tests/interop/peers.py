@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from named import GONE, NAMED, ORDER
-from requirements import A, B, C, D
+from helpers.named import GONE, NAMED, ORDER
+from helpers.requirements import A, B, C, D
 
 HERE: Final = Path(__file__).parent
 INTEROP: Final = HERE.parents[1] / ".interop"

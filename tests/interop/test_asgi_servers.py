@@ -21,15 +21,15 @@ import aiohttp
 import pytest
 
 import mcprev
-from balancers import HOST
+from helpers.balancers import HOST
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served_workers import free_port
+from helpers.support import ROOT
+from helpers.tcp_proxy import Proxy, proxy
 from mcprev.revisions import DEFAULT, HttpShape
 from mcprev.transports.http.server.options import HttpSettings
 from prose.test_deploy import known_options
-from requirements import req
-from running import run
-from served_workers import free_port
-from support import ROOT
-from tcp_proxy import Proxy, proxy
 
 BIN: Final = ROOT / ".interop" / "asgi" / "bin"
 APP: Final = "asgi_app:asgi"

@@ -18,13 +18,13 @@ import aiohttp
 import pytest
 
 import mcprev
-from balancers import HAPROXY, NGINX, AllUp, Balancer
 from fuzz.fuzzing import sampled_of
+from helpers.balancers import HAPROXY, NGINX, AllUp, Balancer
+from helpers.redis_server import RedisServer
+from helpers.requirements import req
+from helpers.running import run, until
+from helpers.served_workers import ServedWorkers, free_port, served
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from redis_server import RedisServer
-from requirements import req
-from running import run, until
-from served_workers import ServedWorkers, free_port, served
 
 APP = Path(__file__).parents[1] / "http" / "workers_app.py"
 LIMIT = 120.0

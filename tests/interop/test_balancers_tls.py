@@ -24,11 +24,11 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from typing_extensions import override
 
 import mcprev
-from balancers import BALANCERS, HAPROXY, HOST, Balancer
-from requirements import req
-from running import run
-from served_workers import free_port, served
-from support import ROOT
+from helpers.balancers import BALANCERS, HAPROXY, HOST, Balancer
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served_workers import free_port, served
+from helpers.support import ROOT
 
 CLIENT = "127.0.0.2"
 """The address of clients, which is not that of the balancer."""

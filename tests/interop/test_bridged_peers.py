@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.requirements import C, req
 from interop.peers import DECORATING, FRAMEWORKS, INSPECTORS, MCP, OURS, PEERS, Peer
 from interop.test_inspectors import Inspector
 from interop.watching import Seen
-from requirements import C, req
 
 BRIDGE: Final = str(Path(sys.executable).with_name("mcprev"))
 CASES: Final = (

@@ -20,12 +20,12 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
 import mcprev
+from helpers.requirements import D, req
+from helpers.running import run
 from interop.compared import LIBRARIES, OURS, PAGE, PROGRAMS, TITLES, lines_of_code, page, program
 from interop.tally import Tally
 from mcprev.extensions import ui
 from mcprev_types.latest import models as m
-from requirements import D, req
-from running import run
 
 Check = Callable[[mcprev.Client, list[object]], Awaitable[None]]
 LIMIT: Final = 120.0

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from helpers.requirements import C
 from interop.holding import Held, case, text_of
 from interop.peers import MCP
 from mcprev_types.latest import models as m
-from requirements import C
 
 
 @case("TOOL-1", "JSCH-4", role="decorated")

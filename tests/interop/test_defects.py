@@ -7,9 +7,9 @@ from importlib import import_module
 
 import pytest
 
+from helpers.requirements import req
 from interop.defects import DEFECTS, Defect
 from interop.peers import ALL
-from requirements import req
 
 
 @req("BASE-5", everywhere=True)

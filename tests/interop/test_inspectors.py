@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
+from helpers.requirements import A, C, E, req
 from interop.peers import INSPECTORS, NODE, OURS, Peer, chosen
 from interop.watching import listening
-from requirements import A, C, E, req
 
 LIMIT: Final = 60
 """Seconds that a command gets: most of it is for its start."""

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.requirements import NAMES, B, C, D, E, req
+from helpers.running import run
 from interop.defects import DIES_OF_CANCELLING
 from interop.holding import Held, case, text_of
 from interop.peers import PEERS, Peer
 from mcprev.protocol.subscriptions import Changed
 from mcprev_types.latest import models as m
-from requirements import NAMES, B, C, D, E, req
-from running import run
 
 TOOLS = [
     "echo", "add", "fail", "who", "progress", "log", "sample", "sample_slowly", "sample_tools", "elicit", "elicit_url", "roots",

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from helpers.requirements import B, C, D, E
 from interop.watching import PLAIN, Seen, seen_by
-from requirements import B, C, D, E
 
 TOOLS = [
     "echo", "add", "fail", "refuse", "who", "progress", "log", "sample", "sample_tools", "elicit", "elicit_url",

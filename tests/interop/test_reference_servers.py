@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.requirements import A, E, req
+from helpers.running import run
 from interop.holding import Answering, text_of
 from interop.peers import REFERENCE, Peer, chosen
 from mcprev_types.latest import models as m
-from requirements import A, E, req
-from running import run
 
 Use = Callable[["Reference"], Awaitable[None]]
 

@@ -16,12 +16,12 @@ import aiohttp
 import pytest
 
 import mcprev
+from helpers.requirements import A, D, req
+from helpers.running import run
+from helpers.served_workers import free_port
+from helpers.tcp_proxy import Proxy, proxy
 from interop.holding import ENDING, Listener
 from interop.peers import REFERENCE, Peer, chosen
-from requirements import A, D, req
-from running import run
-from served_workers import free_port
-from tcp_proxy import Proxy, proxy
 
 SERVERS = [
     *chosen(A, D, ("http",)),

@@ -15,12 +15,12 @@ from typing import Final
 import pytest
 
 import mcprev
-from balancers import HERE
+from helpers.balancers import HERE
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served_workers import free_port
+from helpers.support import ROOT
 from mcprev.revisions import DEFAULT, HttpShape
-from requirements import req
-from running import run
-from served_workers import free_port
-from support import ROOT
 
 NAME: Final = "systemd-socket-activate"
 PROGRAM: Final = shutil.which(NAME) or shutil.which(NAME, path=str(HERE / "systemd" / "usr" / "bin"))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from helpers.requirements import req
 from interop.tally import SESSIONS, WHERE, Tally
 from mcprev.transports.http.client.repeats import SESSION_FORGOTTEN
-from requirements import req
 
 
 def report(

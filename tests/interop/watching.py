@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.requirements import A, E, req
 from interop.peers import CLIENTS, OURS, TRANSPORTS, Peer, chosen
-from requirements import A, E, req
 
 ALL: Final = 60
 """Seconds that all the cases of a client get."""

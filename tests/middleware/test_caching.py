@@ -9,14 +9,14 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client
+from helpers.asgi_bridge import Client
+from helpers.requirements import D, E
+from helpers.running import run, until
+from helpers.served import who
 from mcprev.middleware import Caching
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import revision_named
 from mcprev_types.latest import models as m
-from requirements import D, E
-from running import run, until
-from served import who
 
 BOTH: Final = pytest.mark.parametrize("row", [revision_named(D), revision_named(E)], ids=[D, E])
 

@@ -12,12 +12,12 @@ import pytest
 from prometheus_client import generate_latest
 
 import mcprev
-from asgi_bridge import Client
+from helpers.asgi_bridge import Client
+from helpers.named import ROW_D
+from helpers.running import run
 from mcprev.middleware import Audit, Caching, Logging, Metrics, Retries, SizeLimit, Timing
 from mcprev.transforms import ToolCall, resources_as_tools, tools_by_search, transform_tool
 from mcprev_types.latest import models as m
-from named import ROW_D
-from running import run
 
 NAMES: Final = ("\ud800", 'a"}\nmcp_forged 5', "x" * 10_000, "\x1b[2J\u202e")
 

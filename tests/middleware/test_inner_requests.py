@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 import mcprev
 from fuzz.fuzzing import each_once
+from helpers.running import run
 from mcprev.middleware import Audit, Logging, Metrics, SizeLimit, Timing
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transforms import (
@@ -24,7 +25,6 @@ from mcprev.transforms import (
     tools_by_search,
     transform_tool,
 )
-from running import run
 
 ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
 INSIDE: Final[Mapping[str, tuple[dict[str, Any], list[str]]]] = {

@@ -16,7 +16,9 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from asgi_bridge import Client
+from helpers.asgi_bridge import Client
+from helpers.requirements import D
+from helpers.running import run, until
 from mcprev.middleware import (
     Audit,
     Caching,
@@ -32,8 +34,6 @@ from mcprev.middleware import (
 from mcprev.middleware.hooks import hook_names
 from mcprev.revisions import revision_named
 from mcprev_types.latest import dispatch, models as m
-from requirements import D
-from running import run, until
 
 HOSTILE: Final = 'x" outcome=ok\n\x1b[2J'
 

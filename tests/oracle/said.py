@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from helpers.support import complaints, same, validator
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.inputs import SchemaFolder
-from support import complaints, same, validator
 
 
 class Package:

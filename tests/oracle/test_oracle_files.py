@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.support import FOLDER, ROOT
 from mcprev_codegen.emit import rendering, shared
 from oracle.drawn import LITERALS
 from oracle.said import Package
 from oracle.test_oracle_tsc import COMPILER, HERE
-from support import FOLDER, ROOT
 
 INSTALLED: Final = ROOT / ".inputs" / "node_modules"
 FILES: Final = (

@@ -16,13 +16,13 @@ from typing import Final
 
 import pytest
 
-import mini
 from fuzz.fuzzing import sampled
+from helpers import mini
+from helpers.support import ROOT
 from mcprev_codegen.emit import rendering, shared
 from mcprev_codegen.inputs import SchemaFolder
 from oracle.drawn import Schema, schema
 from oracle.said import Package
-from support import ROOT
 
 HERE: Final = Path(__file__).parent
 VERDICTS: Final = HERE / "verdicts.json"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from support import ROOT
+from helpers.support import ROOT
 
 HOUSES: Final = {
     "architecture.md": (ROOT / "runtime" / "mcprev", 80),
@@ -91,9 +92,13 @@ def test_a_reference_that_leads_nowhere_is_found(text: str, message: str) -> Non
 def test_every_layer_of_the_page_is_one_of_the_contract(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     drawn = text.split("## Layers")[1].split("```")[1].split("-----")[0].strip("\n").split("\n")
-    containers = f'containers = ["{HOUSES[page][0].name}"]'
-    contract = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split(containers)[1]
-    layers = re.findall(r'^  "([\w |]+)",$', contract.split("]\n")[0], re.MULTILINE)
+    contracts = ConfigParser()
+    contracts.read(ROOT / ".importlinter", encoding="utf-8")
+    (layers,) = (
+        each["layers"].split("\n")[1:]
+        for each in contracts.values()
+        if each.get("containers") == HOUSES[page][0].name and "layers" in each
+    )
     assert [re.split(r"\s{3,}", re.split(r"\s{4,}", line)[0]) for line in drawn] == [
         layer.split(" | ") for layer in layers
     ]

@@ -14,12 +14,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from helpers.shell import serve_here
+from helpers.support import ROOT
+from helpers.terminal import AtTerminal
 from mcprev.cli import _COMMANDS, main  # pyright: ignore[reportPrivateUsage]
 from mcprev.cli.exit_codes import ExitCode
 from mcprev.hosts.table import HOSTS, Host
-from shell import serve_here
-from support import ROOT
-from terminal import AtTerminal
 
 PAGE: Final = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
 SERVER: Final = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.support import ROOT
 from public_surface import breaks, read, surface
-from support import ROOT
 
 CHANGES = ROOT / "changes"
 KINDS = ("breaking", "security", "added", "changed", "fixed")

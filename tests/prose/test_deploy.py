@@ -21,13 +21,13 @@ import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 
 import mcprev
+from helpers.redis_server import RedisServer
+from helpers.running import run
+from helpers.served_workers import served
+from helpers.support import ROOT
 from mcprev.cli import main as command
 from mcprev.serving.sockets import BACKLOG
 from mcprev.transports.http.server.options import HttpSettings
-from redis_server import RedisServer
-from running import run
-from served_workers import served
-from support import ROOT
 
 FOLDER: Final = ROOT / "examples" / "deploy"
 PAGE: Final = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")

@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple, cast
 import pytest
 
 import mcprev
+from helpers.support import ROOT
 from mcprev import errors
 from mcprev.cli.exit_codes import code_of
 from mcprev.errors import McpError
-from support import ROOT
 
 PAGE: Final = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 ROW: Final = re.compile(r"^\| \[`(\w+)`\]\(#(\w+)\) \| (.*?) ?\| (.*?) ?\|$", re.MULTILINE)

@@ -19,10 +19,10 @@ import click
 import pytest
 
 import mcprev
+from helpers.support import ROOT
 from mcprev.cli import main
 from mcprev.errors import MissingExtra
 from mcprev.server.session_state import SessionState
-from support import ROOT
 
 GUIDES: Final = (
     "arguments.md",

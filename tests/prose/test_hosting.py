@@ -32,13 +32,13 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import mcprev
-from http_in_process import InProcess, Message
+from helpers.http_in_process import InProcess, Message
+from helpers.redis_server import RedisServer
+from helpers.running import run
+from helpers.served_workers import LISTENS, ServedWorkers, free_port
+from helpers.shell import invoke
+from helpers.support import ROOT
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from redis_server import RedisServer
-from running import run
-from served_workers import LISTENS, ServedWorkers, free_port
-from shell import invoke
-from support import ROOT
 
 FOLDER: Final = ROOT / "examples" / "hosting"
 PUBLISHING: Final = ROOT / "examples" / "publishing"

@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
+from helpers.support import ROOT
 from mcprev.cli import main
 from mcprev.hosts.table import HOSTS, Host
-from support import ROOT
 
 PAGE: Final = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
 WITHOUT_ROW: Final = {"Goose", "ChatGPT, and other hosts in a browser", "Another host"}

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from helpers.named import NAMED
+from helpers.requirements import REQUIREMENTS
+from helpers.support import GENERATED, REVISIONS, ROOT, load
 from mcprev_codegen.python.names import module_name
-from named import NAMED
-from requirements import REQUIREMENTS
-from support import GENERATED, REVISIONS, ROOT, load
 
 DATE: Final = re.compile(r"20\d\d[-_]\d\d[-_]\d\d")
 REVISION_TABLES: Final = ("runtime/mcprev/revisions.py", "runtime/mcprev/conversion/")
@@ -39,7 +39,7 @@ def files(*folders: str, suffixes: tuple[str, ...] = (".py",)) -> list[str]:
 
 
 HANDWRITTEN: Final = files("codegen", "runtime", "benchmarks")
-TESTS: Final = files("tests")
+TESTS: Final = files("tests", "tools")
 PACKAGES: Final = files("generated")
 
 
@@ -124,7 +124,7 @@ def test_handwritten_code_names_no_revision(name: str) -> None:
 
 
 NAMING_TESTS: Final = (
-    "tests/named.py", "tests/conformance/", "tests/interop/", "tests/generated/typing/",
+    "tests/helpers/named.py", "tests/conformance/", "tests/interop/", "tests/generated/typing/",
     "tests/prose/test_house.py",
 )  # fmt: skip
 """Tests that may name revisions: the table of names, peers of others, and what a type checker has to see."""

@@ -84,8 +84,8 @@ def test_lists_of_equals_are_folders_of_the_generator() -> None:
 
 
 def test_layers_are_those_of_the_contract(tmp_path: Path) -> None:
-    contract = '[[tool.importlinter.contracts]]\ncontainers = ["p"]\nlayers = ["a | b", "c"]\n'
-    (tmp_path / "pyproject.toml").write_text(contract, encoding="utf-8")
+    contract = "[importlinter:contract:layers]\ncontainers = p\nlayers =\n    a | b\n    c\n"
+    (tmp_path / ".importlinter").write_text(contract, encoding="utf-8")
     assert layers(tmp_path, "p") == 2
 
 

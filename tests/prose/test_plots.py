@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from support import ROOT
+from helpers.support import ROOT
 
 SPACE = "{http://www.w3.org/2000/svg}"
 

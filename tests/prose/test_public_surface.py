@@ -19,13 +19,13 @@ import pytest
 from click.testing import CliRunner
 
 import mcprev
+from helpers.requirements import REQUIREMENTS
+from helpers.support import ROOT
 from mcprev.app.options import EntryOptions, ResourceOptions, ServerOptions, ToolOptions
 from mcprev.auth.client.credentials import AuthOptions
 from mcprev.cli import _COMMANDS, main
 from mcprev.client.options import Options
 from mcprev.transports.http.server.options import HttpOptions
-from requirements import REQUIREMENTS
-from support import ROOT
 
 HOMES: Final = {name: f"mcprev.{home}" for home, names in mcprev._HOMES.items() for name in names}
 AREAS: Final = "|".join(sorted({id_.split("-")[0] for id_ in REQUIREMENTS}))

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 import mcprev
+from helpers.support import ROOT
 from reference_pages import FOLDER, PAGES, pages
-from support import ROOT
 
 NAMES: Final = (*PAGES, "command", "limits")
 

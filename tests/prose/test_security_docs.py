@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from bounds import constants, options
-from support import ROOT
+from helpers.bounds import constants, options
+from helpers.support import ROOT
 
 PAGE: Final = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 POLICY: Final = (ROOT / "SECURITY.md").read_text(encoding="utf-8")

@@ -18,8 +18,8 @@ import public_names
 import pytest
 
 import names_page
+from helpers.support import ROOT
 from mcprev.revisions import DEFAULT
-from support import ROOT
 
 ENTRIES: Final = [*page_texts.entries()]
 GUIDES: Final = [entry for entry in ENTRIES if not entry.path.startswith(("reference/", "revisions/"))]
@@ -212,7 +212,7 @@ def test_every_name_of_ours_in_the_tables_for_other_libraries_is_public() -> Non
 
 
 TOPICS: Final[dict[str, dict[str, str]]] = tomllib.loads(
-    (ROOT / "tests" / "documentation_topics.toml").read_text(encoding="utf-8")
+    (ROOT / "tools" / "documentation_topics.toml").read_text(encoding="utf-8")
 )
 SITES: Final = [
     line.strip("| ").split(" | ")

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from served_workers import free_port
-from support import ROOT
+from helpers.served_workers import free_port
+from helpers.support import ROOT
 
 PAGE: Final = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 STEP: Final = re.compile(

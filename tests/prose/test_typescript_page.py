@@ -7,12 +7,12 @@ from typing import Final
 
 import pytest
 
+from helpers.support import ROOT, parse
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.typescript import bounds
 from mcprev_codegen.typescript.printer import print_module
 from mcprev_codegen.typescript.reader.unsupported import NOT_JSON, UNSUPPORTED
-from support import ROOT, parse
 
 PAGE: Final = (ROOT / "docs" / "typescript.md").read_text(encoding="utf-8")
 

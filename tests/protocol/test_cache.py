@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import E, req
 from mcprev.protocol.cache import METHODS, ResultCache, Scope
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import LATEST
-from requirements import E, req
 
 HERE = Scope("server", "me")
 OTHER_USER = Scope("server", "you")

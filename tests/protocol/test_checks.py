@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fuzz.fuzzing import sampled
-from linear import Octets, Text, assert_linear
+from helpers.linear import Octets, Text, assert_linear
+from helpers.requirements import req
 from mcprev.auth import urls as resource_urls
 from mcprev.auth.client import discovery
 from mcprev.errors import McpError
@@ -19,7 +20,6 @@ from mcprev.protocol import meta, request_state, uris
 from mcprev.transports import lines
 from mcprev.transports.http import security, urls
 from mcprev.wire import headers, payloads, unread
-from requirements import req
 
 URL: Final = "https://a.example/mcp"
 POLICY: Final = security.OriginPolicy()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import req
 from mcprev.protocol.meta import caller_meta_error, extension_error, key_error, reserved, trace_error
-from requirements import req
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 letters = "abcXYZ"

@@ -8,6 +8,8 @@ from itertools import combinations
 import pytest
 
 from engine.fakes import FakeServer
+from helpers.named import MEANT, ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
+from helpers.requirements import req
 from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, RpcError, UnsupportedProtocolVersion
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.negotiation.versions import (
@@ -21,8 +23,6 @@ from mcprev.protocol.negotiation.versions import (
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.meta_keys import VERSION
-from named import MEANT, ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
-from requirements import req
 
 A, B, C, D, E, DRAFT = ROW_A, ROW_B, ROW_C, ROW_D, ROW_E, ROW_DRAFT
 SETS = tuple(rows for size in range(1, len(DEFAULT) + 1) for rows in combinations(DEFAULT, size))

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias, get_args
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.named import MEANT, ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
+from helpers.requirements import req
 from mcprev.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -52,8 +54,6 @@ from mcprev.protocol.negotiation.versions import (
     versions,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
-from named import MEANT, ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
-from requirements import req
 
 A, B, C, D, E, DRAFT = ROW_A, ROW_B, ROW_C, ROW_D, ROW_E, ROW_DRAFT
 ABCD = tuple(row for row in DEFAULT if row.handshake)

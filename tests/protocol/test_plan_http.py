@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from helpers.named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_E
+from helpers.requirements import req
 from mcprev.errors import (
     HEADER_MISMATCH,
     METHOD_NOT_FOUND,
@@ -46,8 +48,6 @@ from mcprev.revisions import DEFAULT, Era, HttpShape, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import ErrorResponse, Response
 from mcprev.wire.sse import ENDPOINT, Decoder
-from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_E
-from requirements import req
 
 A, B, C, D, E = ROW_A, ROW_B, ROW_C, ROW_D, ROW_E
 ABCD = tuple(row for row in DEFAULT if row.handshake)

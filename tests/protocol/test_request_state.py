@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import req
+from helpers.support import same
 from mcprev.errors import INVALID_PARAMS, InvalidParams
 from mcprev.protocol.request_state import KEY_BYTES, SKEW, RequestStateSealer, params_digest
-from requirements import req
-from support import same
 
 KEY, OLD, OTHER = b"k" * KEY_BYTES, b"o" * KEY_BYTES, b"x" * KEY_BYTES
 PARAMS: dict[str, Any] = {"name": "deploy", "arguments": {"to": "prod", "n": 1}}

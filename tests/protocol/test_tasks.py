@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import D, E, req
 from mcprev.errors import InvalidParams
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import FINAL, Status, Task
 from mcprev.revisions import ALL, Revision, TaskSupport as Place
-from requirements import D, E, req
 
 CORE: Final = next(row for row in ALL if row.tasks is Place.CORE)
 EXTENSION: Final = next(row for row in ALL if row.tasks is Place.EXTENSION)

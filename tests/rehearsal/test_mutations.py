@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from fuzz.fuzzing import sampled_of
+from helpers.support import DATED, SCHEMA, load
 from mcprev.conversion.rules import Rules
 from mcprev_codegen import ir
 from mcprev_codegen.facts import load as sources
@@ -22,7 +23,6 @@ from rehearsal import recipe
 from rehearsal.changes import constant
 from rehearsal.mutations import KINDS, Mutation, next_revision, plan
 from rehearsal.scratch import Scratch
-from support import DATED, SCHEMA, load
 
 NEWEST = DATED[-1]
 MODULE = ir.contract(load(NEWEST).declared.module)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from helpers.support import DATED
 from rehearsal.scratch import Effort, Failed, Scratch, copy
-from support import DATED
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support import DATED, ROOT
+from helpers.support import DATED, ROOT
 
 TESTS = """\
 import pytest

@@ -14,12 +14,12 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from corpus import Corpus
+from helpers.corpus import Corpus
+from helpers.support import complaints, load, shipped_document, validator
 from mcprev.conversion import PayloadKind, converter
 from mcprev.errors import ConversionError
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_codegen import ir
-from support import complaints, load, shipped_document, validator
 
 Json = Any
 DRAWN: Final = 12

@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
+from helpers.named import D
+from helpers.shell import serve_here
 from mcprev.cli import _COMMANDS, main  # pyright: ignore[reportPrivateUsage]
 from mcprev.revisions import DEFAULT
-from named import D
-from shell import serve_here
 
 KINDS: Final = (
     "missing file", "binary file", "wrong JSON", "unknown revision", "dead URL", "hung server", "closed pipe",

@@ -18,11 +18,11 @@ from api.authors import Everything, Helpful
 from api.wire import served, serving
 from core.fake_handler import RawPeer
 from engine.fakes import initialize, modern, notification, request, result
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.errors import RemoteProtocolError
 from mcprev.revisions import Revision
 from mcprev.transports.memory import connect_pair
-from requirements import req
-from running import run, until
 
 CALL = {"name": "echo", "arguments": {"é\u2028": 1}}
 EXTRA: dict[str, Any] = {"vendor.example": {"a": [None, 1.5]}, "x": None}

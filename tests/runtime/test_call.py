@@ -15,6 +15,9 @@ from click.testing import CliRunner, Result
 
 import mcprev
 from fuzz.fuzzing import each_once, sampled_of
+from helpers.running import run
+from helpers.shell import serve_here
+from helpers.terminal import AtTerminal
 from mcprev.cli import main
 from mcprev.cli.answering import read_answers
 from mcprev.cli.arguments import check_arguments, read_arguments
@@ -23,9 +26,6 @@ from mcprev.cli.known_names import recall
 from mcprev.cli.rendering import Renderer
 from mcprev.cli.valid_entries import listed_entries
 from mcprev.revisions import DEFAULT, Revision
-from running import run
-from shell import serve_here
-from terminal import AtTerminal
 
 APP: Final = '''
 import base64

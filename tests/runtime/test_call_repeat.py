@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner, Result
 
+from helpers.shell import serve_here
 from mcprev.cli import main
 from mcprev.client.tool_result import ToolResult
 from mcprev.dev.repeating import (
@@ -31,7 +32,6 @@ from mcprev.dev.repeating import (
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from shell import serve_here
 
 APP: Final = '''
 import asyncio, os

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import run
+from helpers.shell import serve_here
 from mcprev.cli import main
 from mcprev.errors import Json
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
-from shell import serve_here
 
 WITH_TASKS: Final = [row for row in DEFAULT if row.tasks is not TaskSupport.NONE]
 each_row = pytest.mark.parametrize("row", WITH_TASKS, ids=lambda row: row.name)

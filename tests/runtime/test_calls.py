@@ -13,12 +13,12 @@ import mcprev
 from api.authors import Everything, Helpful
 from api.wire import HandClient, Message, Reply, served, serving
 from fuzz.fuzzing import each_once
+from helpers.requirements import req
+from helpers.running import pass_time, run, until
 from mcprev.client.options import Progress
 from mcprev.errors import RequestTimeout
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import pass_time, run, until
 
 TOKENS: list[Any] = ["t", "", 0, 7, 2**53, "7"]
 

@@ -16,10 +16,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from helpers.support import DATED, FIFTH, FIRST, FOURTH, REVISIONS, SCHEMA, THIRD, each_revision, load
 from mcprev.cli import main
 from mcprev_codegen.emit import meta_json as describe
 from mcprev_codegen.python.names import module_name
-from support import DATED, FIFTH, FIRST, FOURTH, REVISIONS, SCHEMA, THIRD, each_revision, load
 
 RUN: Final = "from mcprev.cli import main; main()"
 

@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import mcprev.cli
+from helpers.requirements import req
+from helpers.support import FIFTH, FOURTH
 from mcprev.cli import main
 from mcprev.cli.loading import load_server
-from requirements import req
-from support import FIFTH, FOURTH
 
 
 @pytest.fixture(autouse=True)

@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 
 import mcprev
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served_workers import served
 from mcprev.cli.logs import FORMATS, JSON, log_to_stderr
-from requirements import req
-from running import run
-from served_workers import served
 
 ACCESS = "mcprev.access"
 PLAIN = "shop.own"

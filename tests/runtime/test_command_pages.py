@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 from click.testing import CliRunner, Result
 
+from helpers.shell import serve_here
 from mcprev.cli import main
 from mcprev.revisions import DEFAULT, Revision
-from shell import serve_here
 
 SERVER: Final = """
 from pathlib import Path

@@ -12,6 +12,8 @@ import pytest
 import mcprev
 from api.authors import Everything
 from api.wire import Error, Message, served, serving
+from helpers.requirements import D, req
+from helpers.running import run
 from mcprev import errors
 from mcprev.errors import (
     ConnectionLost,
@@ -30,8 +32,6 @@ from mcprev.errors import (
 )
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
-from requirements import D, req
-from running import run
 
 URL: Message = {"mode": "url", "message": "log in", "url": "https://x.test/login"}
 WITH_ID: Message = {**URL, "elicitationId": "e1"}

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import mcprev
-from requirements import req
-from running import run
-from served_workers import free_port
+from helpers.requirements import req
+from helpers.running import run
+from helpers.served_workers import free_port
 
 ALONE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 LAUNCHES = """

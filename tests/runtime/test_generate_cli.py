@@ -21,15 +21,15 @@ from hypothesis import given, strategies as st
 import mcprev
 from api.transports import listening
 from fuzz.fuzzing import sampled_of
+from helpers.named import SOME_ROWS
+from helpers.running import run
+from helpers.shell import serve_here
 from mcprev.cli import completing_variable, main
 from mcprev.cli.options import TIMEOUT
 from mcprev.cli.server_command import OWN, ServerCommand
 from mcprev.cli.snapshot import MAX_SCRIPT, Snapshot, read_snapshot
 from mcprev.cli.tool_options import tool_options, words_for
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from named import SOME_ROWS
-from running import run
-from shell import serve_here
 
 SERVER: Final = """
 import json

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fuzz.fuzzing import diagonal
+from helpers.named import SOME_ROWS
+from helpers.running import run
 from mcprev.cli import main
 from mcprev.cli.inspect_ import _list  # pyright: ignore[reportPrivateUsage]
 from mcprev.client.client import Client
@@ -19,8 +21,6 @@ from mcprev.core.lists import ListBounds
 from mcprev.errors import RequestTimeout
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
-from named import SOME_ROWS
-from running import run
 
 HERE: Final = Path(__file__).parent
 DUMB: Final = (sys.executable, "-S", "-E", str(HERE.parent / "stdio" / "dumb_server.py"))

@@ -11,13 +11,13 @@ import pytest
 import mcprev
 from api.authors import URLS, Everything, Helpful, sample
 from api.wire import CLIENT_CAPABILITIES, INFO, HandClient, HandServer, served, serving
+from helpers.requirements import B, req
+from helpers.running import run, until
+from helpers.support import load
 from mcprev.errors import LocalProtocolError, NegotiationError, RequestTimeout
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m
-from requirements import B, req
-from running import run, until
-from support import load
 
 HANDSHAKE = tuple(row for row in DEFAULT if row.handshake)
 

@@ -10,11 +10,11 @@ import pytest
 import mcprev
 from api.authors import Everything, Helpful
 from api.wire import CLIENT_INFO, SERVER_INFO, VERSION, Message, served, serving
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.errors import LocalProtocolError
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
-from requirements import req
-from running import run
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 ODD: Message = {

@@ -16,13 +16,13 @@ from api.wire import CLIENT_CAPABILITIES, INFO, VERSION, Error, HandServer, Json
 from bridge.hands import Servers
 from core.fake_handler import RawPeer
 from engine.fakes import initialize, modern, notification, request
+from helpers.requirements import E, req
+from helpers.running import run, until
 from mcprev.errors import NegotiationError
 from mcprev.protocol.negotiation.steps import Method, Ready
 from mcprev.revisions import DEFAULT, LATEST, Era, Revision
 from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import run, until
 
 HANDSHAKE = tuple(row for row in DEFAULT if row.handshake)
 

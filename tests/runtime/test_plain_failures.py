@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.raw_server import Exchange, Raw
+from helpers.running import run
+from helpers.shell import invoke
+from helpers.support import ROOT
 from mcprev.revisions import DEFAULT
-from raw_server import Exchange, Raw
-from running import run
-from shell import invoke
-from support import ROOT
 
 WITHOUT_A_LIBRARY: Final = """
 import sys

@@ -9,10 +9,10 @@ from hypothesis import given, settings, strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]
 
 from fuzz.fuzzing import sampled
+from helpers.requirements import req
 from mcprev.json_schema.bounds import canonical_json, pattern
 from mcprev.json_schema.plain import ANNOTATIONS, compile_plain
 from mcprev.json_schema.validation import compile_schema
-from requirements import req
 
 SCALARS = st.one_of(
     st.none(),

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from helpers.named import MEANT
+from helpers.requirements import req
 from mcprev import revisions
 from mcprev.errors import RevisionError
 from mcprev.revisions import ALL, Revision, TaskSupport
 from mcprev_types import index
 from mcprev_types.index import LATEST, REVISIONS
-from named import MEANT
-from requirements import req
 
 each_row = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 import pytest
 
 from fuzz.fuzzing import each_once
-from linear import add, assert_linear
+from helpers.linear import add, assert_linear
+from helpers.requirements import req
 from mcprev.errors import SchemaError
 from mcprev.json_schema import bounds as schemabounds, plain as plainschema, validation
 from mcprev.json_schema.bounds import MAX_PATTERN, MAX_SECONDS, canonical_json, pattern
 from mcprev.json_schema.validation import MAX_VALUES, compile_schema, describe
 from mcprev.wire import bounds
 from mcprev.wire.jsonrpc import MAX_LINE
-from requirements import req
 
 METASCHEMA = "https://json-schema.org/draft/2020-12/schema"
 LIBRARY: Final[dict[str, Any]] = {"not": False}

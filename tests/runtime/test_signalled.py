@@ -17,8 +17,8 @@ import pytest
 
 from faults.processes import group, runs
 from fuzz.fuzzing import sampled_of
+from helpers.requirements import req
 from mcprev.revisions import DEFAULT
-from requirements import req
 
 SOON: Final = 30.0
 """Seconds that the start and the end may take on a busy machine."""

@@ -17,15 +17,15 @@ from typing_extensions import override
 import mcprev
 from api.wire import HANDSHAKE, HandServer, Message, each_session
 from bridge.hands import Servers
+from helpers.raw_server import Exchange, Mcp, serve, text
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.cli import main
 from mcprev.client import probing
 from mcprev.client.connect import PROBE
 from mcprev.errors import ConnectionLost, NegotiationError
 from mcprev.revisions import DEFAULT, Era, HttpShape, Revision
 from mcprev.transports.stdio.client import UNANSWERED
-from raw_server import Exchange, Mcp, serve, text
-from requirements import req
-from running import run, until
 
 MODERN: Final = DEFAULT[-1]
 DISCOVER: Final = "server/discover"

@@ -11,14 +11,14 @@ import pytest
 
 import mcprev
 from api.wire import HandServer
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.analysis.judging import judge_result
 from mcprev.bridge.several.servers import ConfigFile
 from mcprev.client.host_config import filled, targets_of
 from mcprev.error_text import connection_reason
 from mcprev.hosts.named_server import named_server
 from mcprev.revisions import DEFAULT, Revision
-from requirements import req
-from running import run
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 URL = "http://127.0.0.1:9/mcp"

@@ -23,12 +23,12 @@ from api.wire import (
     served,
     serving,
 )
+from helpers.named import ROW_D, C, rows_since
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.errors import RemoteProtocolError
 from mcprev.revisions import ALL, DEFAULT, Revision
 from mcprev_types.latest import models as m
-from named import ROW_D, C, rows_since
-from requirements import req
-from running import run
 
 EXTENSION = "vendor.example/thing"
 

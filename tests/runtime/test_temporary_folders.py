@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from helpers.requirements import req
 from mcprev.cli import main
 from mcprev.cli.workers import NO_FOLDER, shared_metrics
 from mcprev.core.temporary_folders import NoTemporaryFolder
 from mcprev.middleware import Metrics, metrics
 from mcprev.serving.worker import ABSENT, ConnectionCounts
-from requirements import req
 
 
 @pytest.fixture

@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, strategies as st
 
-from corpus import Corpus
 from fuzz.fuzzing import each_once
-from linear import assert_linear
+from helpers.corpus import Corpus
+from helpers.linear import assert_linear
+from helpers.requirements import req
+from helpers.support import ROOT, load
 from mcprev.analysis import payloads, transcript
 from mcprev.analysis.judging import Violation
 from mcprev.analysis.schemas import definitions_of
@@ -24,8 +26,6 @@ from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev.wire.meta_keys import VERSION
 from mcprev_types import Direction, Kind, Transport
-from requirements import req
-from support import ROOT, load
 
 UP, DOWN = Direction.CLIENT_TO_SERVER, Direction.SERVER_TO_CLIENT
 SESSIONS: Final = tuple(row for row in DEFAULT if row.handshake)

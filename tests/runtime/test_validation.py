@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import req
 from mcprev.errors import SchemaError
 from mcprev.json_schema.bounds import MAX_SECONDS
 from mcprev.json_schema.validation import MAX_DEPTH, MAX_OBJECTS, compile_schema, describe
-from requirements import req
 
 NEW = "https://json-schema.org/draft/2020-12/schema"
 OLD = "http://json-schema.org/draft-07/schema"

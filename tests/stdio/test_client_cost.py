@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.requirements import D, E, req
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import BURST
@@ -22,7 +23,6 @@ from mcprev.errors import ConversionError
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.lines import LineConnection
-from requirements import D, E, req
 
 MOST = 45
 """Python functions that one call of a tool may run, nine of the event loop's among them: 38 to 42 today."""

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import mcprev
+from helpers.requirements import E, req
+from helpers.running import until
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import connect_pair
 from mcprev.transports.stdio.pipes import PipeTransport
 from mcprev_types.latest import models as m
-from requirements import E, req
-from running import until
 
 HEAVY = ("aiohttp", "starlette", "uvicorn", "jsonschema", "httpx", "anyio", "click", "tree_sitter", "jinja2")
 MOST = {"handshake": 40, "stateless": 41}

@@ -8,12 +8,12 @@ import pytest
 
 import mcprev
 from api.authors import Everything
+from helpers.named import SOME_ROWS
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.revisions import DEFAULT, Revision
-from named import SOME_ROWS
-from requirements import req
-from running import run, until
 from stdio.test_stdio import alive, echo, said
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)

@@ -15,13 +15,13 @@ from typing import Any, cast
 import pytest
 
 import mcprev
+from helpers.named import ROW_D, SOME_ROWS
+from helpers.requirements import D, E, req
+from helpers.running import run, until
 from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
 from mcprev.protocol.negotiation import steps as plan
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from named import ROW_D, SOME_ROWS
-from requirements import D, E, req
-from running import run, until
 
 HERE = Path(__file__).parent
 ECHO = [sys.executable, "-W", "error", str(HERE / "echo_server.py")]

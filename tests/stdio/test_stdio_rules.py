@@ -18,15 +18,15 @@ import pytest
 import mcprev
 from engine.fakes import initialize, modern, notification, request
 from fuzz.fuzzing import each_once
+from helpers.named import SOME_ROWS
+from helpers.requirements import req
+from helpers.running import run, until
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import Revision
 from mcprev.transports.lines import LineConnection
 from mcprev_types.latest import models as m
-from named import SOME_ROWS
-from requirements import req
-from running import run, until
 from stdio.echo_server import Echo
 
 HERE = Path(__file__).parent

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from redis_server import RedisServer
+from helpers.redis_server import RedisServer
 
 REDIS = "MCPREV_TESTS_REDIS"
 """The environment variable with the path of its socket, which processes of a test read too."""

@@ -13,12 +13,12 @@ import pytest
 import mcprev
 from api.scripted import form
 from api.wire import HandClient, Message, Reply, served
+from helpers.named import ROW_D as CORE, ROW_E as MODERN
+from helpers.running import run as run_within, until
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN
 from mcprev.protocol.tasks import EXTENSION, TASK_NOTIFICATION
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
-from named import ROW_D as CORE, ROW_E as MODERN
-from running import run as run_within, until
 from stores.unreliable import Unreliable
 
 KNOWS: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}, "elicitation": {"form": {}}}

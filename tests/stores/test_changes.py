@@ -16,12 +16,12 @@ import pytest
 import mcprev
 from api.scripted import server as scripted
 from api.wire import HandClient, served
+from helpers.named import ROW_D, ROW_E
+from helpers.running import run as run_within
 from mcprev import MemoryStore, Records, StoreError
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN, Changed
 from mcprev.sharing.changes import LOOK, MAX_CHARS, Change, ChangeLog, SharedChanges
 from mcprev_types.latest import models as m
-from named import ROW_D, ROW_E
-from running import run as run_within
 from stores.unreliable import Unreliable
 
 run: Final = partial(run_within, limit=10_000)  # the clock goes on by itself

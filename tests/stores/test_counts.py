@@ -14,13 +14,13 @@ import pytest
 import mcprev
 from api.wire import served
 from fuzz.fuzzing import each_once
+from helpers.named import ROW_E
+from helpers.running import run as run_within
 from mcprev import Records, StoreError
 from mcprev.sharing import counting as module
 from mcprev.sharing.counting import PARTS, count_call
 from mcprev.stores import prefixed
 from mcprev.stores.prefixed import ServiceRecords
-from named import ROW_E
-from running import run as run_within
 from stores.unreliable import Unreliable, loop_time
 
 run: Final = partial(run_within, limit=100_000)

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import redis.asyncio as asyncio_redis
 
+from helpers.redis_server import RedisServer
 from mcprev import LogBounds, LogItem, LogTail, Store, StoreError, open_store
 from mcprev.stores import redis as redis_store, sqlite as sqlite_store, sqlite_file
 from mcprev.stores.redis_url import read_url
-from redis_server import RedisServer
 
 BOUNDS = LogBounds(ttl=60)
 SECRET = "s3cret"  # noqa: S105 - of a server that the test starts

@@ -23,15 +23,15 @@ import pytest
 import mcprev
 from api.wire import Answer, served
 from api.workers import loop_records
+from helpers.named import ROW_D as CORE, ROW_E as MODERN
+from helpers.redis_server import RedisServer
+from helpers.running import run as run_in_time
 from mcprev import MemoryRecords, Store, StoreError, open_store
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN
 from mcprev.revisions import Revision
 from mcprev.sharing import tasks as module
 from mcprev.sharing.tasks import LEASE, SUSPECT
 from mcprev.stores.prefixed import LONGEST as SLOWEST
-from named import ROW_D as CORE, ROW_E as MODERN
-from redis_server import RedisServer
-from running import run as run_in_time
 from stores.fellows import ACCEPT, KNOWS, Author, Fellows, each_kind, fellows, run
 from stores.test_session_state import client_of
 from stores.unreliable import loop_time

@@ -20,15 +20,15 @@ import pytest
 import redis.asyncio
 
 import mcprev
-from asgi_bridge import Client
-from http_in_process import InProcess
+from helpers.asgi_bridge import Client
+from helpers.http_in_process import InProcess
+from helpers.named import ROW_A, ROW_D, ROW_E
+from helpers.redis_server import RedisServer
+from helpers.running import run
+from helpers.several_workers import Front, kill
 from mcprev.errors import StoreError
 from mcprev.revisions import HttpShape, TaskSupport
 from mcprev.stores import sqlite_file
-from named import ROW_A, ROW_D, ROW_E
-from redis_server import RedisServer
-from running import run
-from several_workers import Front, kill
 
 DAY: Final = 86_400.0
 KEPT: Final = {"changes", "keys", "workers"}

@@ -10,13 +10,13 @@ from typing import Any, Final, cast
 import pytest
 
 import mcprev
-from asgi_bridge import Client
-from flooding import client_of
+from helpers.asgi_bridge import Client
+from helpers.flooding import client_of
+from helpers.requirements import req
+from helpers.running import run
 from mcprev.middleware.rate_limit import RateLimit
 from mcprev.revisions import DEFAULT
 from mcprev.sharing.leases import Lease
-from requirements import req
-from running import run
 
 VALUES: Final = {
     "nested without end": b"[" * 100_000,

@@ -7,11 +7,11 @@ import json
 
 import pytest
 
+from helpers.running import run
 from mcprev.core.store import LogItem
 from mcprev.errors import Json
 from mcprev.sharing.worker import INBOX, Worker
 from mcprev.stores.memory import MemoryStore
-from running import run
 
 
 @pytest.mark.parametrize(

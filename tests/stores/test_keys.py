@@ -16,14 +16,14 @@ import pytest
 import mcprev
 from api.scripted import form, handler
 from api.wire import HandClient, served
+from helpers.named import ROW_E
+from helpers.running import run as run_within
 from mcprev import Records, RequestStateSealer, StoreError
 from mcprev.errors import InvalidParams
 from mcprev.protocol.request_state import LIFETIME, SKEW
 from mcprev.sharing import keys as module
 from mcprev.sharing.keys import REFRESH, RETRY, ROTATION, SPREAD, SharedKeys, StoredKey, in_order, next_keys
 from mcprev_types.latest import models as m
-from named import ROW_E
-from running import run as run_within
 from stores.unreliable import Unreliable
 
 run: Final = partial(run_within, limit=10_000)

@@ -10,9 +10,9 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import each_once
+from helpers.running import run, until
 from mcprev.errors import StoreError
 from mcprev.sharing.leader import LEASE, RENEW, run_as_leader
-from running import run, until
 
 
 class Away(mcprev.MemoryStore):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from helpers.running import run
 from mcprev import LogBounds, LogItem, MemoryStore, StoreError
-from running import run
 
 BOUNDS = LogBounds(ttl=60)
 

@@ -14,12 +14,12 @@ import pytest
 
 import mcprev
 from api.transports import memory
-from http_in_process import InProcess
+from helpers.http_in_process import InProcess
+from helpers.named import ROW_D, ROW_E
+from helpers.running import run, until
 from mcprev.core.store import Record
 from mcprev.errors import InvalidParams, LocalProtocolError, StateTooLarge, StoreError
 from mcprev.server import session_state as module
-from named import ROW_D, ROW_E
-from running import run, until
 
 TOKENS: Final = {"a": "ann", "b": "bob"}
 LIMITS: Final = mcprev.StateLimits()

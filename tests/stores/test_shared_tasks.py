@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.running import run as run_within
 from mcprev import MemoryRecords, MemoryStore, Record, Records, StoreError, open_store
 from mcprev.errors import InternalError
 from mcprev.protocol import tasks
@@ -38,7 +39,6 @@ from mcprev.sharing.tasks import (
 )
 from mcprev.sharing.watching import LONGEST_PAUSE
 from mcprev.stores.prefixed import ServiceRecords
-from running import run as run_within
 from stores.unreliable import Unreliable
 
 MOST: Final = 3

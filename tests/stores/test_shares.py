@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from flooding import each, two
+from helpers.flooding import each, two
+from helpers.requirements import req
+from helpers.running import run
 from mcprev import LogBounds, LogItem, Store
 from mcprev.core.store import client_digest, stored_for_client
 from mcprev.revisions import Revision
 from mcprev.stores.sqlite import SqliteStore
-from requirements import req
-from running import run
 
 MOST: Final = 400_000
 BOUNDS: Final = LogBounds(ttl=60, size=10**9, items=10**6)

@@ -15,13 +15,13 @@ import pytest
 from typing_extensions import override
 
 import mcprev
-from asgi_bridge import Client
+from helpers.asgi_bridge import Client
+from helpers.redis_server import RedisServer
+from helpers.running import pass_time, passing, run, until
 from mcprev.core.store_probe import FRESH, NO_WRITES, PROBE, WRITES, StoreProbe
 from mcprev.stores.redis import RedisStore
 from mcprev.stores.redis_listener import advice
 from mcprev.stores.sqlite import SqliteStore
-from redis_server import RedisServer
-from running import pass_time, passing, run, until
 
 Change = Callable[[], Awaitable[object]]
 

@@ -16,10 +16,10 @@ import mcprev
 from api.wire import Message, served
 from api.workers import loop_records
 from fuzz.fuzzing import each_once
+from helpers.named import ROW_D as CORE, ROW_E as MODERN
 from mcprev.protocol.tasks import STATUS
 from mcprev.revisions import Revision
 from mcprev.sharing.tasks import LEASE
-from named import ROW_D as CORE, ROW_E as MODERN
 from stores.fellows import ACCEPT, KNOWS, each_kind, fellows, run
 from stores.test_session_state import client_of
 

@@ -17,7 +17,9 @@ from hypothesis import given, settings, strategies as st
 from pydantic_core import from_json
 
 from fuzz.fuzzing import sampled
-from linear import assert_linear
+from helpers.linear import assert_linear
+from helpers.requirements import req
+from helpers.support import same
 from mcprev.errors import INVALID_REQUEST
 from mcprev.transports.http.server import body_budget
 from mcprev.transports.http.server.body_budget import SMALL, parsed_weight
@@ -30,8 +32,6 @@ from mcprev.wire.bounds import (
     json_bounds,
     without_strings,
 )
-from requirements import req
-from support import same
 
 SIZE: Final = 512 * 1024
 

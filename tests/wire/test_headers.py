@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
+from helpers.requirements import B, C, D, E, req
 from mcprev.errors import HEADER_MISMATCH, LocalProtocolError
 from mcprev.revisions import ALL, Era, Revision
 from mcprev.wire.headers import (
@@ -23,7 +24,6 @@ from mcprev.wire.headers import (
     request_headers,
 )
 from mcprev.wire.param_headers import MAX_SAFE, ParamHeader, find_annotations
-from requirements import B, C, D, E, req
 
 DRAFT = ALL[-1]
 BY_NAME = {row.name: row for row in ALL}

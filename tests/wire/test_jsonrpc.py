@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
+from helpers.requirements import req
+from helpers.support import same
 from mcprev.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, LocalProtocolError
 from mcprev.wire import jsonrpc
 from mcprev.wire.bounds import MAX_DEPTH, json_bounds
@@ -33,8 +35,6 @@ from mcprev.wire.jsonrpc import (
     encode_request,
     encode_result,
 )
-from requirements import req
-from support import same
 
 # -- strategies ------------------------------------------------------------------------------------------
 

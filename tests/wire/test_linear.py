@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from linear import assert_linear, counted, program, run, steps
-from requirements import req
+from helpers.linear import assert_linear, counted, program, run, steps
+from helpers.requirements import req
 
 EXPRESSIONS = [
     r"a*b|ab?",

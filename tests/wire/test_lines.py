@@ -8,10 +8,10 @@ import tracemalloc
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import req
 from mcprev.errors import INVALID_REQUEST
 from mcprev.transports.lines import LineBuffer
 from mcprev.wire.jsonrpc import Malformed, Shape
-from requirements import req
 
 
 def drain(buffer: LineBuffer, *chunks: bytes) -> list[bytes | Malformed]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import req
 from mcprev.wire.media import Accept, accepted, is_json, media_type
-from requirements import req
 
 
 @req("HTTP-4", everywhere=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.requirements import req
 from mcprev.wire.param_headers import MAX_SAFE, NONE, ParamHeader, find_annotations
-from requirements import req
 
 KEY = "x-mcp-header"
 MARK = {"type": "string", KEY: "Region"}

@@ -15,7 +15,8 @@ from hypothesis import given, settings, strategies as st
 import mcprev
 from auth.test_client_discovery import place
 from fuzz.fuzzing import sampled
-from linear import Octets, Text, assert_linear
+from helpers.linear import Octets, Text, assert_linear
+from helpers.requirements import req
 from mcprev.app.openapi import calls as openapi_calls
 from mcprev.auth import bearer, urls as resource_urls
 from mcprev.auth.client import discovery, flow, tokens
@@ -26,7 +27,6 @@ from mcprev.revisions import LATEST
 from mcprev.transports.http import security, urls
 from mcprev.transports.http.server import sessions
 from mcprev.wire import headers, media, param_headers, sse
-from requirements import req
 
 URL = "https://a.example/mcp"
 SIZES = (64, 128, 256)

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given, strategies as st
 
+from helpers.requirements import D, req
 from mcprev.errors import EventTooLarge, LocalProtocolError, RemoteProtocolError
 from mcprev.wire import jsonrpc
 from mcprev.wire.sse import (
@@ -21,7 +22,6 @@ from mcprev.wire.sse import (
     encode_event,
     encode_message,
 )
-from requirements import D, req
 
 PIECES = [
     b"data", b"data:", b"data: ", b"data:  x", b"event: message", b"event:", b"event: endpoint", b"id: 1", b"id:", b"id",

@@ -16,17 +16,8 @@ import pytest
 from typing_extensions import override
 
 from fuzz.fuzzing import sampled_of
-from mcprev_codegen.build import packages as pipeline
-from mcprev_codegen.checkout.pinning import import_schema
-from mcprev_codegen.emit import rendering
-from mcprev_codegen.emit.package import PACKAGE_FILES
-from mcprev_codegen.errors import CodegenError, InputError, SchemaError
-from mcprev_codegen.facts import load as sources
-from mcprev_codegen.facts.revision import Revision
-from mcprev_codegen.inputs import SchemaFolder
-from mcprev_codegen.inputs.pins import contract_path, load_pins, save_contract, with_contract
-from mini import REVISION, SOURCE, snapshot, write_folder, write_source
-from support import (
+from helpers.mini import REVISION, SOURCE, snapshot, write_folder, write_source
+from helpers.support import (
     DATED,
     FIRST,
     FOLDER,
@@ -36,6 +27,15 @@ from support import (
     needs_upstream,
     upstream_path,
 )
+from mcprev_codegen.build import packages as pipeline
+from mcprev_codegen.checkout.pinning import import_schema
+from mcprev_codegen.emit import rendering
+from mcprev_codegen.emit.package import PACKAGE_FILES
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError
+from mcprev_codegen.facts import load as sources
+from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.inputs import SchemaFolder
+from mcprev_codegen.inputs.pins import contract_path, load_pins, save_contract, with_contract
 
 SHARED = {
     "__init__.py",

@@ -16,6 +16,8 @@ from typing import Final
 
 import pytest
 
+from helpers.mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
+from helpers.shell import invoke
 from mcprev_codegen import output_folder as trees
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout.pinning import import_schema
@@ -25,8 +27,6 @@ from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_codegen.output_folder import Tree
 from mcprev_codegen.python import module_name
-from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
-from shell import invoke
 
 pytestmark = pytest.mark.usefixtures("in_one_process")
 

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
+from helpers.support import FOLDER
 from mcprev.conversion.rules import Rules
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.build.packages import Result
@@ -22,8 +24,6 @@ from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.inputs import SchemaFolder
-from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
-from support import FOLDER
 
 pytestmark = pytest.mark.usefixtures("in_one_process")
 

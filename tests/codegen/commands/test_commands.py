@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from helpers.mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
+from helpers.shell import git, invoke
+from helpers.support import DATED, FIFTH, FOLDER, SCHEMA, http_server, needs_upstream, parse, upstream_path
 from mcprev_codegen import ir
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.inputs import SchemaFolder, schema_folder
 from mcprev_codegen.inputs.pins import load_pins
 from mcprev_codegen.typescript import reader as typescript
-from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
-from shell import git, invoke
-from support import DATED, FIFTH, FOLDER, SCHEMA, http_server, needs_upstream, parse, upstream_path
 
 # -- generate --------------------------------------------------------------------------------------------
 

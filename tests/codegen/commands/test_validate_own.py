@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import mcprev
+from helpers.named import ROW_D
 from mcprev.cli import main
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.emit import rendering, shared
 from mcprev_codegen.inputs import schema_folder
-from named import ROW_D
 
 SOURCE: Final = """
 export interface Point { type: "point"; x: number; y: number; /** @format byte */ raw?: string }

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 import mcprev
+from helpers.support import FOURTH, SCHEMA, THIRD
+from helpers.vendor_schema import snippets, vendor_schema
 from mcprev.cli import main
-from support import FOURTH, SCHEMA, THIRD
-from vendor_schema import snippets, vendor_schema
 
 
 def extended() -> str:

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from mini import REVISION, SOURCE, snapshot, write_folder
-from shell import invoke
+from helpers.mini import REVISION, SOURCE, snapshot, write_folder
+from helpers.shell import invoke
 
 OUTPUT_FAILED: Final = 4
 FILES: Final = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import mini
+from helpers import mini
 from mcprev_codegen import ir
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.emit.pydantic.modules import FLAT

@@ -11,13 +11,13 @@ from typing import Final, LiteralString
 import pytest
 from jinja2 import meta
 
+from helpers.support import FOLDER, GENERATED, REVISIONS, each_revision, load
 from mcprev_codegen.emit import package, shared
 from mcprev_codegen.emit.rendering import GeneratedFile
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.python import Code, module_name, writers
-from support import FOLDER, GENERATED, REVISIONS, each_revision, load
 
 MESSAGE: Final = """
 export type ClientRequest = GetRequest;

@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-import mini
+from helpers import mini
+from helpers.support import same
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.inputs import SchemaFolder
-from support import same
 
 SOURCE: Final = """
 export interface Page<T = string> { items: T[]; next?: T }

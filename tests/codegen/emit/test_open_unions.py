@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-import mini
+from helpers import mini
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.inputs import SchemaFolder
 

@@ -14,14 +14,9 @@ from typing import Any, cast
 
 import pytest
 
-import normal_form
-from losses import compat_definitions, computed, differing, losses, reason
-from mcprev_codegen import ir
-from mcprev_codegen.emit import json_schema as jsonschema
-from mcprev_codegen.resolve.inline_objects import hoist
-from mcprev_codegen.resolve.schema import Schema
-from mcprev_types import index
-from support import (
+from helpers import normal_form
+from helpers.losses import compat_definitions, computed, differing, losses, reason
+from helpers.support import (
     FIFTH,
     FIRST,
     FOURTH,
@@ -37,6 +32,11 @@ from support import (
     upstream_definitions,
     upstream_module,
 )
+from mcprev_codegen import ir
+from mcprev_codegen.emit import json_schema as jsonschema
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.resolve.schema import Schema
+from mcprev_types import index
 
 # -- the oracle ------------------------------------------------------------------------------------------
 

@@ -22,8 +22,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-import mini
-from corpus import Corpus
+from helpers import mini
+from helpers.corpus import Corpus
+from helpers.support import DATED, PYTHON_NAMES, REVISIONS, ROOT, load, same
 from mcprev.cli import main
 from mcprev_codegen import ir
 from mcprev_codegen.emit import TARGETS, RevisionChain
@@ -34,7 +35,6 @@ from mcprev_codegen.emit.targets.types_only import LOST_BY_ALL
 from mcprev_codegen.python import PythonNames, code, module_name
 from mcprev_codegen.resolve import Schema, hoist
 from mcprev_codegen.typescript import parse
-from support import DATED, PYTHON_NAMES, REVISIONS, ROOT, load, same
 
 NAMES: Final = tuple(library.name for library in LIBRARIES)
 PAIRS: Final = (

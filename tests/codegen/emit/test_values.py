@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-import mini
+from helpers import mini
+from helpers.support import complaints, same, validator
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.inputs import SchemaFolder
-from support import complaints, same, validator
 
 SCALARS: Final[list[Any]] = [
     True, False, 0, 0.0, 1, 1.0, 2, 2.0, -1, -1.0, 0.5, 1.5, "", "a", "1", "true", None, [], {},

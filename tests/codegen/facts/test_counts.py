@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from counts import COUNTS, SETTLED, counted, recorded, renewed
-from losses import LISTED, listed
+from helpers.losses import LISTED, listed
 
 HEAD: Final = "# About it.\n\n"
 OLD: Final = '["2001-01-01"]\na   = 1 # as it is\n'

@@ -14,13 +14,13 @@ from typing import Any, Final, cast
 
 import pytest
 
+from helpers.support import FOLDER, REVISIONS, SCHEMA, each_revision, load
 from mcprev_codegen import ir
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import descriptions
 from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.python.names import snake_case
 from mcprev_codegen.typescript import reader as typescript
-from support import FOLDER, REVISIONS, SCHEMA, each_revision, load
 
 LONGEST: Final = 160
 EMPTY: Final = frozenset(

@@ -12,18 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from mcprev_codegen import ir
-from mcprev_codegen.errors import SchemaError
-from mcprev_codegen.facts import overlay
-from mcprev_codegen.facts.methods import Method, check_methods, method_table
-from mcprev_codegen.facts.overlay import OverlayFacts
-from mcprev_codegen.facts.overlay_file import OverlayEntry, Problems
-from mcprev_codegen.facts.vocabulary import Side
-from mcprev_codegen.inputs import Table
-from mcprev_codegen.resolve.inline_objects import hoist
-from mcprev_codegen.resolve.schema import Schema
-from mcprev_codegen.typescript.reader import parse
-from support import (
+from helpers.support import (
     DATED,
     DRAFT,
     FIFTH,
@@ -36,6 +25,17 @@ from support import (
     load,
     schema_of,
 )
+from mcprev_codegen import ir
+from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.facts import overlay
+from mcprev_codegen.facts.methods import Method, check_methods, method_table
+from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.facts.overlay_file import OverlayEntry, Problems
+from mcprev_codegen.facts.vocabulary import Side
+from mcprev_codegen.inputs import Table
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.resolve.schema import Schema
+from mcprev_codegen.typescript.reader import parse
 
 Row = tuple[str, str, str, str]
 """Direction, params, results, capability."""

@@ -11,16 +11,7 @@ from typing import Final
 
 import pytest
 
-from mcprev_codegen import ir
-from mcprev_codegen.errors import CodegenError, InputError, SchemaError, SeveralErrors
-from mcprev_codegen.facts import overlay, overlay_file
-from mcprev_codegen.facts.overlay import OverlayFacts
-from mcprev_codegen.facts.overlay_file import Problems
-from mcprev_codegen.inputs import SchemaFolder
-from mcprev_codegen.resolve.inline_objects import hoist
-from mcprev_codegen.resolve.schema import Schema
-from mcprev_codegen.typescript.printer import print_inline, print_member
-from support import (
+from helpers.support import (
     DATED,
     DRAFT,
     FIFTH,
@@ -34,6 +25,15 @@ from support import (
     load,
     schema_of,
 )
+from mcprev_codegen import ir
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError, SeveralErrors
+from mcprev_codegen.facts import overlay, overlay_file
+from mcprev_codegen.facts.overlay import OverlayFacts
+from mcprev_codegen.facts.overlay_file import Problems
+from mcprev_codegen.inputs import SchemaFolder
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.resolve.schema import Schema
+from mcprev_codegen.typescript.printer import print_inline, print_member
 
 FIRST_, SECOND_, THIRD_ = "2001-01-01", "2002-02-02", "2003-03-03"
 SOURCE: Final = """\

@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from helpers.mini import COMMIT, REVISION, snapshot, write_folder, write_source
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.diff.report.ignoring import read_ignores
@@ -15,7 +16,6 @@ from mcprev_codegen.errors import CodegenError, InputError
 from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.inputs.folder import PINS
 from mcprev_codegen.inputs.pins import load_pins, remove_pin
-from mini import COMMIT, REVISION, snapshot, write_folder, write_source
 
 DEEP: Final = "a = " + "[" * 5_000
 UNREADABLE: Final = [

@@ -9,13 +9,13 @@ from typing import Final
 import pytest
 
 from fuzz.fuzzing import each_once
-from linear import Text, assert_linear
+from helpers.linear import Text, assert_linear
+from helpers.requirements import req
 from mcprev_codegen import ir
 from mcprev_codegen.diff.comparison import subtyping
 from mcprev_codegen.ir import names
 from mcprev_codegen.python import names as naming
 from mcprev_codegen.typescript import jsdoc as comments, printer
-from requirements import req
 
 
 def inline(text: str) -> object:

@@ -23,9 +23,9 @@ from typing import Any, Final, TypeAlias, cast, get_args, get_origin, get_type_h
 import pytest
 
 import mcprev_codegen
-import mini
 from fuzz.fuzzing import sampled_of
-from hostile import CALL, HOSTILE, MIXED
+from helpers import mini
+from helpers.hostile import CALL, HOSTILE, MIXED
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.checkout import step_modules as steps
 from mcprev_codegen.checkout.pinning import import_schema

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from fuzz.fuzzing import each_once, in_time, sampled_of
-from linear import assert_linear
+from helpers.linear import assert_linear
+from helpers.support import FOLDER
 from mcprev_codegen import ir
 from mcprev_codegen.diff import compare
 from mcprev_codegen.diff.render.markdown import report_markdown
@@ -23,7 +24,6 @@ from mcprev_codegen.facts.load import load_bytes
 from mcprev_codegen.facts.revision import Revision
 from mcprev_codegen.python import module_name
 from mcprev_codegen.typescript.reader.text import source_file
-from support import FOLDER
 
 TYPES: Final = 5_000
 """The maximum number of types and members here: a tenth of the real one, so that the tests are fast."""

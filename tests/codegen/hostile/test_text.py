@@ -22,12 +22,12 @@ from xml.etree import ElementTree as ET
 import pytest
 from typing_extensions import override
 
+from helpers.mini import REVISION, write_folder
+from helpers.shell import invoke
+from helpers.support import ROOT
 from mcprev.cli import main, table
 from mcprev_codegen import errors
 from mcprev_codegen.errors import InputError, SchemaError
-from mini import REVISION, write_folder
-from shell import invoke
-from support import ROOT
 
 SIGNS: Final = "\x1b[2J\x1b]0;t\x07\x9b31m\x7f\u202e\u2066\u200b\u2028\x85\r"
 FORGED: Final = "FORGED: all is well"

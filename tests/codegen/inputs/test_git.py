@@ -13,14 +13,14 @@ from typing import Final
 
 import pytest
 
+from helpers.mini import SOURCE, write_folder
+from helpers.shell import git as run_git
+from helpers.support import FOLDER
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.inputs import SchemaFolder, git
 from mcprev_codegen.inputs.files import read_file
-from mini import SOURCE, write_folder
-from shell import git as run_git
-from support import FOLDER
 
 REVISION: Final = "2099-03-03"
 TEXT: Final = SOURCE.replace("2099-01-01", REVISION)

@@ -16,8 +16,21 @@ from typing import Any, Final, cast
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from corpus import Corpus, Judge
 from fuzz.fuzzing import sampled
+from helpers.corpus import Corpus, Judge
+from helpers.support import (
+    DATED,
+    DRAFT,
+    FIFTH,
+    FIRST,
+    FOURTH,
+    SECOND,
+    THIRD,
+    each_dated,
+    load,
+    package,
+    schema_of,
+)
 from mcprev_codegen import ir
 from mcprev_codegen.facts.methods import method_table
 from mcprev_codegen.facts.overlay import OverlayFacts
@@ -27,7 +40,6 @@ from mcprev_codegen.ir.nodes import Json
 from mcprev_codegen.lineage import deltas as lineage, histories, pairs
 from mcprev_codegen.resolve.inline_objects import hoist
 from mcprev_codegen.support._spec import Child, TypeDelta
-from support import DATED, DRAFT, FIFTH, FIRST, FOURTH, SECOND, THIRD, each_dated, load, package, schema_of
 
 STEPS: Final = (*pairwise(DATED), *((newer, older) for older, newer in pairwise(DATED)))
 each_step = pytest.mark.parametrize(("here", "there"), STEPS)

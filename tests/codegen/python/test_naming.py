@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, strategies as st
 
+from helpers.support import FOLDER, PYTHON_NAMES, each_revision, load, same
 from mcprev_codegen import ir
 from mcprev_codegen.build.packages import generate_project
 from mcprev_codegen.emit import package as emit
@@ -30,7 +31,6 @@ from mcprev_codegen.python import names as naming
 from mcprev_codegen.support._names import camel_case
 from mcprev_types._base import Model, Opt
 from mcprev_types._names import wire_name
-from support import FOLDER, PYTHON_NAMES, each_revision, load, same
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import mcprev_codegen
-from hostile import HOSTILE, MIXED
+from helpers.hostile import HOSTILE, MIXED
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.python import writers
 from mcprev_codegen.python.formatting import format_python

@@ -15,13 +15,7 @@ from typing import Any, Final
 import pytest
 
 from counts import interfaces, paths_of
-from mcprev_codegen import ir
-from mcprev_codegen.errors import CodegenError, SchemaError
-from mcprev_codegen.facts import load as sources
-from mcprev_codegen.resolve.inline_objects import hoist
-from mcprev_codegen.resolve.schema import Discriminator, Schema
-from mcprev_codegen.typescript.printer import print_inline
-from support import (
+from helpers.support import (
     FIFTH,
     FIRST,
     FOLDER,
@@ -34,6 +28,12 @@ from support import (
     schema_of,
     upstream_definitions,
 )
+from mcprev_codegen import ir
+from mcprev_codegen.errors import CodegenError, SchemaError
+from mcprev_codegen.facts import load as sources
+from mcprev_codegen.resolve.inline_objects import hoist
+from mcprev_codegen.resolve.schema import Discriminator, Schema
+from mcprev_codegen.typescript.printer import print_inline
 
 
 def test_which_members_are_narrowed_in_the_newest_revision() -> None:

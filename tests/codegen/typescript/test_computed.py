@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from helpers.support import parse
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.inputs import TypeScriptFiles
 from mcprev_codegen.typescript import parse as parse_file
 from mcprev_codegen.typescript.bounds import MAX_DEPTH, MAX_TEXT
-from support import parse
 
 
 def values(source: str) -> list[ir.Literal]:

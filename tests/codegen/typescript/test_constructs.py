@@ -18,7 +18,8 @@ from typing import Any, Final
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-import mini
+from helpers import mini
+from helpers.support import check_metaschema, complaints, parse, same, validator
 from mcprev_codegen import ir
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.diff import compare_revisions, table
@@ -27,7 +28,6 @@ from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.facts import load as sources, revision
 from mcprev_codegen.inputs import SchemaFolder
 from mcprev_codegen.typescript.printer import print_module
-from support import check_metaschema, complaints, parse, same, validator
 
 
 @dataclass(frozen=True)

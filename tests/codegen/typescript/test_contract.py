@@ -20,10 +20,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fuzz.fuzzing import sampled
-from mcprev_codegen import ir
-from mcprev_codegen.inputs.pins import load_pins
-from mcprev_codegen.typescript.printer import print_inline, print_module, print_type
-from support import (
+from helpers.support import (
     FOLDER,
     REVISIONS,
     SCHEMA,
@@ -35,6 +32,9 @@ from support import (
     upstream_path,
     upstream_text,
 )
+from mcprev_codegen import ir
+from mcprev_codegen.inputs.pins import load_pins
+from mcprev_codegen.typescript.printer import print_inline, print_module, print_type
 
 # -- the reformatter -------------------------------------------------------------------------------------
 

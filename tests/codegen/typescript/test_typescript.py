@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
+from helpers.support import needs_upstream, parse, upstream_text
 from mcprev_codegen import ir
 from mcprev_codegen.errors import EXIT_CODE, CodegenError, SchemaError
 from mcprev_codegen.typescript import jsdoc as comments, reader as typescript
-from support import needs_upstream, parse, upstream_text
 
 MARK: Final = "§"
 
@@ -240,7 +240,7 @@ def test_windows_line_ends_make_no_difference() -> None:
 
 @needs_upstream
 def test_windows_line_ends_make_no_difference_to_a_whole_file() -> None:
-    from support import FOURTH, upstream_module
+    from helpers.support import FOURTH, upstream_module
 
     crlf = upstream_text(FOURTH).replace("\n", "\r\n")
     assert ir.contract(parse(crlf)) == ir.contract(upstream_module(FOURTH))

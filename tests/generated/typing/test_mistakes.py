@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from helpers.support import DATED, FOURTH, PYTHON_NAMES, ROOT, load
 from mcprev_codegen.python.names import module_name
-from support import DATED, FOURTH, PYTHON_NAMES, ROOT, load
 
 MISTAKES: Final = """\
 from typing import assert_never

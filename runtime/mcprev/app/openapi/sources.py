@@ -81,7 +81,7 @@ class AppSources:
         """
         from mcprev.app.openapi.openapi import Api
 
-        strict = options.get("strict_arguments", False)
+        strict = bool(options.get("strict_arguments", False))
         api = Api(
             document, base_url, session, headers, select, routes,
             output_schemas=output_schemas, strict_arguments=strict,
@@ -117,7 +117,7 @@ class AppSources:
         from mcprev.app.openapi.openapi import Api
 
         session = AsgiSession(web, MAX_BODY)
-        strict = options.get("strict_arguments", False)
+        strict = bool(options.get("strict_arguments", False))
         api = Api(
             web.openapi(), base_url, session, headers, select, routes,
             output_schemas=output_schemas, strict_arguments=strict,
