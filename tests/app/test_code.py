@@ -38,7 +38,7 @@ ROWS: Final = pytest.mark.parametrize("row", DEFAULT, ids=str)
 @pytest.fixture(autouse=True)
 def real_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop does not see that it waits for a process of the sandbox, whose threads are not Python's."""
-    monkeypatch.setattr("running.new_loop", asyncio.SelectorEventLoop)
+    monkeypatch.setattr("helpers.running.new_loop", asyncio.SelectorEventLoop)
 
 
 def no_admin(_: mcprev.Context, tags: frozenset[str]) -> bool:

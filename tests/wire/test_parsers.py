@@ -25,7 +25,7 @@ from mcprev.json_schema import bounds as schemabounds
 from mcprev.protocol import uris
 from mcprev.revisions import LATEST
 from mcprev.transports.http import security, urls
-from mcprev.transports.http.server import sessions
+from mcprev.transports.http.server import local_sessions
 from mcprev.wire import headers, media, param_headers, sse
 
 URL = "https://a.example/mcp"
@@ -93,7 +93,7 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]] = {
     "a lifetime": (tokens.seconds, (tokens,)),
     "words of another": (urls.printable, (urls,)),
     "a Host": (expression(security, "_HOST"), (security,)),
-    "the id of an event": (expression(sessions, "EVENT_ID"), (sessions,)),
+    "the id of an event": (expression(local_sessions, "EVENT_ID"), (local_sessions,)),
     "a URI": (uris.is_uri, (uris,)),
     "the repetitions of a pattern": (lambda text: schemabounds._repetitions("{" + text), (schemabounds,)),
     "the type of an answer of an API": (

@@ -374,7 +374,11 @@ def compare(hostile: Files, plain: Files) -> None:
             assert found == expected, name
         elif name.endswith((".json", ".toml")):
             read: Callable[[str], Any] = json.loads if name.endswith(".json") else tomllib.loads
-            assert structure(read(text)) == structure(read(plain[name])), name
+            data, other = read(text), read(plain[name])
+            # Only names that differ in Python are there.
+            assert all(map(str.isidentifier, data.pop("classes", {}).values()))
+            other.pop("classes", None)
+            assert structure(data) == structure(other), name
 
 
 IMPORTING: Final = """
