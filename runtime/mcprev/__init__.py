@@ -162,7 +162,7 @@ if TYPE_CHECKING:
     from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds
 
-    __version__: str
+__version__: str
 
 _HOMES: Final = {
     "app.app": ("App",),

@@ -137,7 +137,8 @@ ON_REAL_STORES: Final = frozenset(
         "test_a_principal_has_one_quota_at_whatever_addresses",
     }
 )
-"""The tests of `make test` on SQLite and Redis."""
+"""The tests of `make test` on SQLite and Redis."""from mcprev.server.service import Service
+
 
 
 def copy_of(folder: str, name: str) -> ModuleType:
@@ -293,7 +294,7 @@ def redis_server() -> Iterator[RedisServer]:
 
 @asynccontextmanager
 async def reach(
-    monkeypatch: pytest.MonkeyPatch, server: mcprev.Server, row: Revision
+    monkeypatch: pytest.MonkeyPatch, server: Service, row: Revision
 ) -> AsyncGenerator[mcprev.Target, None]:
     """A target for a server, which is three workers; no client has to open its session again."""
     opened: list[ClientSession] = []

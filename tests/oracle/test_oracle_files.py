@@ -68,7 +68,8 @@ def changed(value: Any, draw: Random, kept: frozenset[str]) -> Any:
         place = draw.randrange(len(items))
         items[place] = changed(items[place], draw, kept)
         return items
-    return draw.choice((*LITERALS, 1.0, {}))
+    others: list[Any] = [*LITERALS, 1.0, {}]
+    return draw.choice(others)
 
 
 @pytest.mark.skipif(

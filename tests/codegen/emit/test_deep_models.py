@@ -44,7 +44,7 @@ def test_each_of_many_models_is_used_first(
     path.write_text(chained(count, last), encoding="utf-8")
     schema = SchemaFolder(mini.write_folder(tmp_path))
     pipeline.generate_project(schema, path, tmp_path / package, "1.0", overlay=False)
-    monkeypatch.syspath_prepend(str(tmp_path / package))
+    monkeypatch.syspath_prepend(str(tmp_path / package))  # type: ignore[no-untyped-call,unused-ignore] # pyright: ignore[reportUnknownMemberType]
     models: Any = import_module(f"{package}.latest")
     assert models.T0.from_wire({"next": [{"next": []}, 0]}).to_wire() == {"next": [{"next": []}, 0]}
     assert (sys.getrecursionlimit() > 1000) == (count > FLAT)
