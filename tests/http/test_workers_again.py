@@ -34,6 +34,7 @@ from helpers.running import run, until
 from helpers.several_workers import Front, fronted, memory
 from mcprev.client.session import ClientSession
 from mcprev.revisions import HttpShape, Revision
+from mcprev.server.service import Service
 
 MODULES: Final = ("sessions", "streams", "sse", "refusals", "quotas", "hostile")
 """Those of `test_server_*` that are run again. Of the others, `modern` is about requests that touch no session: they are
@@ -137,8 +138,7 @@ ON_REAL_STORES: Final = frozenset(
         "test_a_principal_has_one_quota_at_whatever_addresses",
     }
 )
-"""The tests of `make test` on SQLite and Redis."""from mcprev.server.service import Service
-
+"""The tests of `make test` on SQLite and Redis."""
 
 
 def copy_of(folder: str, name: str) -> ModuleType:
@@ -179,6 +179,7 @@ def names_of(modules: dict[str, ModuleType]) -> Iterator[tuple[str, Any]]:
 async def workers_of(server: mcprev.Server, **options: Any) -> AsyncGenerator[Front, None]:
     """Three workers like a server, with the store of the day."""
     store = _make_store[-1]()
+    assert isinstance(server, mcprev.Server)
     async with fronted(server, store, _patches[-1], **options) as front:
         yield front
     await store.aclose()
@@ -306,6 +307,7 @@ async def reach(
 
     monkeypatch.setattr(ClientSession, "_use", used)
     store = _make_store[-1]()
+    assert isinstance(server, mcprev.Server)
     async with fronted(server, store, monkeypatch, sse=True) as front:
         connector = InProcess(front)
         async with aiohttp.ClientSession(connector=connector) as session:
