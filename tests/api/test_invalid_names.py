@@ -22,6 +22,8 @@ LONG: Final = "x" * 124
 INVALID: Final = ("get weather", "wörter/zählen", "a:b", "y" * 129, "z" * 128 + " ", "\U0001f600")
 NAMES: Final = ("fine", "also.fine_1234abcd", LONG, *INVALID)
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+UNLISTED: Final = "buy@1"
+"""What a server serves and does not list."""
 each_there = pytest.mark.parametrize("there", [DEFAULT[-2], DEFAULT[-1]], ids=lambda row: row.name)
 
 
@@ -34,7 +36,7 @@ def servers_of(there: Revision, *names: str) -> Ends:
     return ends(
         there,
         *names,
-        works=dict.fromkeys(NAMES, called),
+        works=dict.fromkeys((*NAMES, UNLISTED), called),
         **{name: {"tools/list": tools(*NAMES)} for name in names},
     )
 
@@ -134,6 +136,8 @@ def test_a_bridge_of_several_servers_gives_valid_names(row: Revision, there: Rev
                 assert answer.result["content"][0]["text"] == own
             answer = await other.ask("tools/call", {"name": "two__get weather"})
             assert answer.result["content"][0]["text"] == "get weather"
+            answer = await other.ask("tools/call", {"name": f"one__{UNLISTED}"})
+            assert answer.result["content"][0]["text"] == UNLISTED, "no list shows a form of it"
 
     run(main())
 

@@ -176,6 +176,8 @@ class Names:
 
     def spelled(self, naming: Naming, kind: str, key: str) -> str:
         """Return the name or URI that clients see for one of a server, after it was renamed."""
+        if kind == TOOLS and naming.server not in self.listed.servers[TOOLS].get(key, ()):
+            return naming.name(key)  # such as `name@version`: no list has a form that would lead back to it
         return self.uri(naming, key) if kind == RESOURCES else self.name(naming, kind, key)
 
     def all_names(self, naming: Naming, kind: str, key: str) -> list[str]:
