@@ -38,7 +38,7 @@ from mcprev.client.open_blocks import OpenBlocks
 from mcprev.client.options import Options
 from mcprev.client.subscriptions import Change
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
-from mcprev.protocol.tool_names import may_stand_for, with_prefix
+from mcprev.protocol.tool_names import stands_for, with_prefix
 from mcprev_types import Model, UnknownContent
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Clients(Methods):
             raise LocalProtocolError(
                 f"'{params.get(member, server)}' does not begin with the name of a server; the prefixes are {known}"
             )
-        if method == "tools/call" and may_stand_for(holder[member]):
+        if method == "tools/call" and stands_for(holder[member]) is not None:
             holder[member] = await self._own_name(server, holder[member])
         return prefixed_links(await self[server].call(method, sent, **options), server + self._separator)
 

@@ -10,7 +10,6 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 MAX_TOOL_NAME: Final = 128
@@ -18,6 +17,11 @@ TOOL_NAME: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_TOOL_NAME}}}")
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _DIGITS: Final = 8
 _STANDS_FOR: Final = re.compile(rf"_[0-9a-f]{{{_DIGITS}}}\Z")
+MAX_TOLD: Final = 1_000
+"""The number of names that a process logs; a server may list any number of them."""
+_SHOWN: Final = 160
+"""The number of characters of a name that are logged, and by which it is known to be logged."""
+_told: Final[set[str]] = set()
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -27,35 +31,39 @@ def with_prefix(prefix: str, name: str) -> str:
     if len(full) <= MAX_TOOL_NAME and _OTHER.search(name) is None:
         return full
     room = max(0, MAX_TOOL_NAME - len(prefix) - 1 - _DIGITS)
-    found = f"{prefix}{_OTHER.sub('_', name)[:room]}_{_digest(name)}"
-    _tell_form(full, found)
+    found = f"{prefix}{_OTHER.sub('_', name)[:room]}_{digest_of(name)}"
+    if _is_first(full):
+        _logger.warning(
+            "the tool name %.*r does not work with every client: it is listed as '%s'", _SHOWN, full, found
+        )
     return found
 
 
-def may_stand_for(shown: str, name: str | None = None) -> bool:
-    """Return whether a name may be the valid form of another one, or of a certain `name`."""
-    return _STANDS_FOR.search(shown) is not None and (name is None or shown.endswith(_digest(name)))
+def stands_for(shown: str) -> str | None:
+    """Return the digest of the name of which another may be the valid form; None if it is no such form."""
+    return shown[-_DIGITS:] if _STANDS_FOR.search(shown) else None
+
+
+def digest_of(name: str) -> str:
+    """Return what the valid form of a name ends with."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 
 def tell_invalid(names: Iterable[object]) -> None:
     """Log each name of a listed tool that may not work with every client, once."""
     for name in names:
-        if isinstance(name, str) and TOOL_NAME.fullmatch(name) is None:
-            _tell(name)
+        if isinstance(name, str) and TOOL_NAME.fullmatch(name) is None and _is_first(name):
+            _logger.warning(
+                "the tool name %.*r may not work with every client: use 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'",
+                _SHOWN,
+                name,
+            )
 
 
-@lru_cache(maxsize=4096)
-def _tell(name: str) -> None:
-    _logger.warning(
-        "the tool name %.160r may not work with every client: use 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'",
-        name,
-    )
-
-
-@lru_cache(maxsize=4096)
-def _tell_form(name: str, shown: str) -> None:
-    _logger.warning("the tool name %.160r does not work with every client: it is listed as '%s'", name, shown)
-
-
-def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+def _is_first(name: str) -> bool:
+    """Return whether a name has not been logged yet and may be, and note it."""
+    known = name[:_SHOWN]
+    if known in _told or len(_told) >= MAX_TOLD:
+        return False
+    _told.add(known)
+    return True

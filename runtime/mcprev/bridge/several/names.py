@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS, Offer
 from mcprev.client.host_config import SEPARATOR, prefix_of
-from mcprev.protocol.tool_names import TOOL_NAME, may_stand_for, with_prefix
+from mcprev.protocol.tool_names import TOOL_NAME, digest_of, stands_for, with_prefix
 from mcprev.protocol.uris import comparable
 
 Prefixes: TypeAlias = Literal["always", "needed"]
@@ -106,6 +106,8 @@ class Listed:
         default_factory=lambda: {TOOLS: set(), PROMPTS: set(), RESOURCES: set()}
     )
     """By kind, the servers whose lists were seen."""
+    by_digest: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The names of tools, by what their valid forms end with."""
     read_at: dict[str, float] = field(default_factory=dict[str, float])
     """The time of the loop at which the lists of a kind were read."""
 
@@ -126,6 +128,10 @@ class Listed:
                 kept.setdefault(key, []).append(server)
         self.answered[kind].update(lists)
         self.servers[kind], self.read_at[kind] = kept, now
+        if kind == TOOLS:
+            self.by_digest = {}
+            for key in kept:
+                self.by_digest.setdefault(digest_of(key), []).append(key)
 
 
 MayList: TypeAlias = Callable[[str, str, str], bool]
@@ -208,15 +214,15 @@ class Names:
 
     def may_stand_for(self, kind: str, name: str) -> bool:
         """Return whether a name may be the form of another one that no list has shown yet."""
-        if kind != TOOLS or not may_stand_for(name) or self._stands_for(name) is not None:
+        if kind != TOOLS or stands_for(name) is None or self._stands_for(name) is not None:
             return False
         found = self.namings.of_name(name)
         return found is None or found[0].server not in self.listed.servers[TOOLS].get(found[1], ())
 
     def _stands_for(self, name: str) -> tuple[Naming, str] | None:
         """Return the tool that is listed under a form of its name, which not every client takes, and its server."""
-        for key, servers in self.listed.servers[TOOLS].items() if may_stand_for(name) else ():
-            for server in servers if may_stand_for(name, key) else ():
+        for key in self.listed.by_digest.get(stands_for(name) or "", ()):
+            for server in self.listed.servers[TOOLS][key]:
                 naming = self.namings.servers.get(server)
                 if naming is not None and self.name(naming, TOOLS, key) == name:
                     return naming, key
