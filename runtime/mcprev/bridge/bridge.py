@@ -120,9 +120,8 @@ class Bridge(Service):
                 requires={},
             ),
             states=states,
-            audience=token_urlsafe(
-                16
-            ),  # all servers of a process have its key, and no bridge continues calls of another
+            # All servers of a process have its key, and no bridge continues calls of another.
+            audience=token_urlsafe(16),
             store=store,
             tasks=Tasks({}),
             lifespans=[self._run],
@@ -278,9 +277,8 @@ class Bridge(Service):
 
         found = of_service(self.records, f"{self.identity.info['name']}/bridge")
         if isinstance(self.records, MemoryStore):
-            found.release = (
-                None  # processes that are tasks of one event loop need no thread to renew their lease
-            )
+            # Processes that are tasks of one event loop need no thread to renew their lease.
+            found.release = None
         return cast("Store", found)
 
     async def _run(self) -> AsyncGenerator[Front, None]:

@@ -18,6 +18,7 @@ from mcprev.cli.loading import author_errors
 from mcprev.core.temporary_folders import temporary_folder
 
 _SOURCES: Final = (".ts", ".mts", ".cts")
+_WANTED: Final = "name a package that `mcprev generate` made, its folder, or a file in TypeScript"
 
 
 @contextmanager
@@ -70,6 +71,8 @@ def _of_folder(folder: Path, named: str) -> ModuleType:
 
 def _imported(name: str, folder: Path) -> ModuleType:
     """Import a package, first of all from a folder."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise click.UsageError(f"there is no package '{name}': {_WANTED}")
     sys.path.insert(0, str(folder))
     try:
         with author_errors(but=(ModuleNotFoundError,)):
@@ -79,8 +82,6 @@ def _imported(name: str, folder: Path) -> ModuleType:
             raise click.UsageError(
                 f"'{name}' needs the module '{error.name}', which is not installed"
             ) from None
-        raise click.UsageError(
-            f"there is no package '{name}': name a package that `mcprev generate` made, its folder, or a file in TypeScript"
-        ) from None
+        raise click.UsageError(f"there is no package '{name}': {_WANTED}") from None
     finally:
         sys.path.remove(str(folder))

@@ -172,6 +172,7 @@ def test_the_command_takes_a_type_of_a_revision() -> None:
         (("--schema", "shapes_of_judge"), 2, "extends no revision of MCP"),
         (("--schema", "shapes_of_judge", "--type", "Nope"), 2, "has no type 'Nope'"),
         (("--schema", "missing_package", "--type", "A"), 2, "there is no package 'missing_package'"),
+        (("--schema", ".relative", "--type", "A"), 2, "there is no package '.relative'"),
         (("--schema", "json", "--type", "A"), 2, "json is no package of pydantic models"),
         (("--schema", "/", "--type", "A"), 2, "there is no package in '/'"),
         (("--schema", "missing.ts", "--type", "A"), 3, "missing.ts: there is no such file"),
