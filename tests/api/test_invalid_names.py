@@ -49,7 +49,7 @@ def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
 def _untold(caplog: pytest.LogCaptureFixture) -> None:
     """Names are told once in a process."""
     caplog.set_level(logging.WARNING)
-    tool_names._told.clear()
+    tool_names.logged_names.clear()
 
 
 @req("TOOL-7")
@@ -159,7 +159,7 @@ def test_the_valid_form_of_a_name_is_always_the_same_and_that_of_no_other(prefix
     assert len(found) <= MAX_TOOL_NAME
     assert TOOL_NAME.fullmatch(found)
     assert found == with_prefix(prefix, name)
-    digest = tool_names.digest_of(name)
+    digest = tool_names.name_digest(name)
     assert (tool_names.stands_for(found) == digest) is (
         found != prefix + name or tool_names.stands_for(name) == digest
     )
@@ -171,7 +171,7 @@ def test_a_list_of_any_length_fills_neither_the_log_nor_memory(caplog: pytest.Lo
     for size in range(tool_names.MAX_TOLD):
         tool_names.tell_invalid([f"{size} {'x' * 1000}"])
     assert len(warned(caplog)) == tool_names.MAX_TOLD
-    assert max(map(len, tool_names._told)) < 200
+    assert max(map(len, tool_names.logged_names)) < 200
     tool_names.tell_invalid(["one more"])
     with_prefix("a__", "and another")
-    assert len(warned(caplog)) == len(tool_names._told) == tool_names.MAX_TOLD
+    assert len(warned(caplog)) == len(tool_names.logged_names) == tool_names.MAX_TOLD

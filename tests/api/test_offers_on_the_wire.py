@@ -153,7 +153,7 @@ def test_what_is_structured_is_there_as_text(row: Revision, structured: Json) ->
 def test_names_of_tools_that_may_not_work_are_told_the_author_once(
     row: Revision, name: str, good: bool, logged: Records
 ) -> None:
-    tool_names._told.clear()
+    tool_names.logged_names.clear()
     tool = m.Tool(name=name, input_schema=m.ToolInputSchema())
 
     async def main() -> None:

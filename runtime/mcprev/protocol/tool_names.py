@@ -21,7 +21,7 @@ MAX_TOLD: Final = 1_000
 """The number of names that a process logs; a server may list any number of them."""
 _SHOWN: Final = 160
 """The number of characters of a name that are logged, and by which it is known to be logged."""
-_told: Final[set[str]] = set()
+logged_names: Final[set[str]] = set()
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -31,7 +31,7 @@ def with_prefix(prefix: str, name: str) -> str:
     if len(full) <= MAX_TOOL_NAME and _OTHER.search(name) is None:
         return full
     room = max(0, MAX_TOOL_NAME - len(prefix) - 1 - _DIGITS)
-    found = f"{prefix}{_OTHER.sub('_', name)[:room]}_{digest_of(name)}"
+    found = f"{prefix}{_OTHER.sub('_', name)[:room]}_{name_digest(name)}"
     if _is_first(full):
         _logger.warning(
             "the tool name %.*r does not work with every client: it is listed as '%s'", _SHOWN, full, found
@@ -44,7 +44,7 @@ def stands_for(shown: str) -> str | None:
     return shown[-_DIGITS:] if _STANDS_FOR.search(shown) else None
 
 
-def digest_of(name: str) -> str:
+def name_digest(name: str) -> str:
     """Return what the valid form of a name ends with."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
@@ -63,7 +63,7 @@ def tell_invalid(names: Iterable[object]) -> None:
 def _is_first(name: str) -> bool:
     """Return whether a name has not been logged yet and may be, and note it."""
     known = name[:_SHOWN]
-    if known in _told or len(_told) >= MAX_TOLD:
+    if known in logged_names or len(logged_names) >= MAX_TOLD:
         return False
-    _told.add(known)
+    logged_names.add(known)
     return True

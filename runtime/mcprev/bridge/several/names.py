@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS, Offer
 from mcprev.client.host_config import SEPARATOR, prefix_of
-from mcprev.protocol.tool_names import TOOL_NAME, digest_of, stands_for, with_prefix
+from mcprev.protocol.tool_names import TOOL_NAME, name_digest, stands_for, with_prefix
 from mcprev.protocol.uris import comparable
 
 Prefixes: TypeAlias = Literal["always", "needed"]
@@ -131,7 +131,7 @@ class Listed:
         if kind == TOOLS:
             self.by_digest = {}
             for key in kept:
-                self.by_digest.setdefault(digest_of(key), []).append(key)
+                self.by_digest.setdefault(name_digest(key), []).append(key)
 
 
 MayList: TypeAlias = Callable[[str, str, str], bool]
