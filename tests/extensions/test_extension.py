@@ -27,7 +27,7 @@ STATELESS: Final = [row for row in DEFAULT if not row.handshake]
 class Acme:
     """An app and what its extension hears and answers."""
 
-    def __init__(self, types: Any, *middleware: mcprev.Middleware) -> None:
+    def __init__(self, types: Any, *middleware: mcprev.Middleware, needs: Any = "both") -> None:
         self.types: Any = types
         self.heard: list[Any] = []
         self.answer: Any = None
@@ -55,7 +55,7 @@ class Acme:
 
         self.server = Forecasts()
         self.extension: mcprev.Extension[Any, Any] = mcprev.Extension(
-            NAME, {"units": ["celsius"]}, types=types, server=self.server, client=Storms()
+            NAME, {"units": ["celsius"]}, types=types, server=self.server, client=Storms(), needs=needs
         )
         self.app = mcprev.App("a", "1", extensions=[self.extension], middleware=middleware)
 
@@ -150,6 +150,44 @@ def test_it_does_not_exist_for_a_peer_that_has_not_declared_it(row: Revision, ty
             assert acme.heard == []
 
     run(main())
+
+
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+def test_one_that_needs_the_server_alone_is_used_with_whoever_asks(row: Revision, types: Any) -> None:
+    async def main() -> None:
+        acme = Acme(types, needs="server")
+
+        async def notify(ctx: mcprev.Context) -> Any:
+            await acme.extension.server_calls(ctx).storm(types.StormNotificationParams(city="Rome"))
+            return types.ForecastResult(highs=[0])
+
+        acme.answer = notify
+        heard: list[Any] = []
+        async with acme.connect(row, declares=False, tap=heard.append) as client:
+            assert not client.supports(NAME)
+            assert (await acme.ask(client)).highs == [0]
+            assert (await client.raw("acme/forecast", {"city": "Oslo"}))["highs"] == [0]
+            with pytest.raises(mcprev.InvalidParams):
+                await client.raw("acme/forecast", {"city": 1})
+            if row.handshake:
+                client.session.notify("notifications/acme/watch", {"city": "Bonn"})
+                await client.call_tool("supported")
+                assert acme.heard[-1] == "Bonn"
+        assert any(b"notifications/acme/storm" in event.data for event in heard)
+        async with mcprev.connect(
+            mcprev.App("b", "1"), revisions=[row.name], extensions=[acme.extension]
+        ) as client:
+            with pytest.raises(mcprev.LocalProtocolError, match="the server does not declare"):
+                await acme.ask(client)
+            with pytest.raises(mcprev.MethodNotFound):
+                await client.raw("acme/forecast", {"city": "Oslo"})
+
+    run(main())
+
+
+def test_who_has_to_declare_it_is_one_of_two_words() -> None:
+    with pytest.raises(ValueError, match="'both' or 'server'"):
+        mcprev.Extension(NAME, needs="client")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("row", STATELESS, ids=lambda row: row.name)

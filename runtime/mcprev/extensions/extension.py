@@ -1,7 +1,8 @@
-"""An extension of MCP: a name and settings that both sides declare, and methods that a schema of its own describes.
+"""An extension of MCP: a name and settings that peers declare, and methods that a schema of its own describes.
 
 MOD-16, MOD-17. The methods are those of a package that `mcprev generate --schema` has written. They are the same at every
-revision: their params and results are not converted. A peer that has not declared the extension does not find them.
+revision: their params and results are not converted. A peer that has not declared the extension does not find them, unless
+the extension says that the declaration of the server suffices.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Generic, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast, get_args
 
 from pydantic import ValidationError
 from typing_extensions import TypeVar, Unpack, override
@@ -18,7 +19,7 @@ from mcprev.callbacks import finished
 from mcprev.client.options import Options
 from mcprev.client.request_handler import ClientContext
 from mcprev.conversion import ConversionContext
-from mcprev.core.capabilities import overridden
+from mcprev.core.capabilities import extension_settings, overridden
 from mcprev.core.exact import ExactSender, Package, read_any, row_of
 from mcprev.core.method_binding import MethodBinding, Stub, first, reader
 from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, MethodNotFound
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 C_co = TypeVar("C_co", covariant=True, default=object)
 S_co = TypeVar("S_co", covariant=True, default=object)
+Needs: TypeAlias = Literal["both", "server"]
+"""Who has to declare an extension before it is used: client and server, or the server alone."""
 _logger: Final = logging.getLogger("mcprev.extensions")
 
 
@@ -43,7 +46,7 @@ class Extension(Generic[C_co, S_co]):
     """An extension that a peer declares: `mcprev.App(..., extensions=[Extension("com.acme/forecast")])`.
 
     It is used with peers that declare it too: `ctx.client_supports(name)` and `client.supports(name)` say whether the
-    peer of a request or a connection does.
+    peer of a request or a connection does. With `needs="server"` it is used with every server that declares it.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Extension(Generic[C_co, S_co]):
         types: Package[C_co, S_co] | None = None,
         server: object = None,
         client: object = None,
+        needs: Needs = "both",
     ) -> None:
         """Set what is declared, and the methods.
 
@@ -64,15 +68,21 @@ class Extension(Generic[C_co, S_co]):
         - `server` serves the methods that clients send: a subclass of the package's `ServerHandler`, whose methods get a
           `mcprev.Context`. `client` serves those that servers send: a subclass of its `ClientHandler`, whose methods get
           a `mcprev.ClientContext`. Either may be left out, and is not used on the other side.
+        - `needs` says whose declaration the extension's methods need: that of `both` sides, or of the `server` alone, for
+          an extension whose text asks nothing of clients. It is the same on both sides.
 
-        Raises `ValueError` for an invalid name, for settings that are not JSON, for a package of an unknown revision, and
-        for a handler of a method of MCP; `TypeError` for a handler of another class.
+        Raises `ValueError` for an invalid name, for settings that are not JSON, for a package of an unknown revision, for
+        another `needs`, and for a handler of a method of MCP; `TypeError` for a handler of another class.
         """
         wrong = extension_error(name)
         if wrong is not None:
             raise ValueError(wrong)
+        if needs not in get_args(Needs):
+            raise ValueError(f"`needs` is {needs!r:.40}; use 'both' or 'server'")
         self.name: str = name
         """The name in the capabilities."""
+        self.needs: Needs = needs
+        """Whose declaration its methods need."""
         declared = models.ServerCapabilities(extensions={name: dict(settings or {})}).to_wire()
         self.settings: Mapping[str, Json] = declared["extensions"][name]
         """What this side declares about the extension."""
@@ -107,7 +117,7 @@ class Extension(Generic[C_co, S_co]):
         if handler is None or row is None:
             return {}
         return {
-            method: AddedBinding(self.name, row, row.methods[method], handler)
+            method: AddedBinding(self.name, self.needs, row, row.methods[method], handler)
             for method in overridden(handler, row, base)
         }
 
@@ -115,15 +125,18 @@ class Extension(Generic[C_co, S_co]):
         """Return the methods that a client sends, typed: `await FORECAST.client_calls(client).acme_forecast(params)`.
 
         `options` are those of `Client.call_tool`, for each call. A call raises `LocalProtocolError` if the server has not
-        declared the extension, and for a notification at a revision whose clients send none; and the errors of
-        `Client.call_tool`.
+        declared the extension or, unless it needs only that, the client has not; and for a notification at a revision whose
+        clients send none; and the errors of `Client.call_tool`.
         """
 
         def check(method: str) -> None:
-            if not client.supports(self.name):
-                raise LocalProtocolError(
-                    f"'{method}' is of the extension '{self.name}', which client and server do not both declare"
+            if not declared_to(client, self.name, self.needs):
+                who = (
+                    "the server does not declare"
+                    if self.needs == "server"
+                    else "client and server do not both declare"
                 )
+                raise LocalProtocolError(f"'{method}' is of the extension '{self.name}', which {who}")
 
         async def request(method: str, params: dict[str, Json] | None) -> dict[str, Json]:
             check(method)
@@ -143,12 +156,12 @@ class Extension(Generic[C_co, S_co]):
         """Return the methods that a server sends while it serves a request, typed.
 
         `timeout` is the time in seconds that the client has to answer a request. A call raises `MissingClientCapability`
-        if the client has not declared the extension, `LocalProtocolError` for a request at a revision whose servers send
-        none, and the errors of `Context.ask`.
+        if the client has not declared the extension, and it needs both declarations; `LocalProtocolError` for a request at a
+        revision whose servers send none; and the errors of `Context.ask`.
         """
 
         def check() -> None:
-            if not ctx.client_supports(self.name):
+            if self.needs == "both" and not ctx.client_supports(self.name):
                 raise missing_capability({"extensions": {self.name: {}}})
 
         async def request(method: str, params: dict[str, Json] | None) -> dict[str, Json]:
@@ -172,6 +185,15 @@ class Extension(Generic[C_co, S_co]):
         return cast("Revision", self._row)
 
 
+def declared_to(client: Client, extension: str, needs: Needs) -> bool:
+    """Return whether a client may use an extension with its server."""
+    if needs == "both":
+        return client.supports(extension)
+    return (
+        extension_settings(client.session.opened.discovery.get("capabilities") or {}, extension) is not None
+    )
+
+
 @cache
 def _methods_of_mcp() -> frozenset[str]:
     """Return the methods that some revision defines."""
@@ -181,22 +203,24 @@ def _methods_of_mcp() -> frozenset[str]:
 class AddedBinding(MethodBinding):
     """A method of an extension, in place of one of the revision: nothing is converted."""
 
-    __slots__ = ("_extension", "_handler", "_row", "_spec", "kind")
+    __slots__ = ("_extension", "_handler", "_needs", "_row", "_spec", "kind")
 
     def __init__(
-        self, extension: str, row: Revision, spec: MethodSpec, handler: object
+        self, extension: str, needs: Needs, row: Revision, spec: MethodSpec, handler: object
     ) -> None:  # pyright: ignore[reportMissingSuperCall]
         self.method: str = spec.method
         self.revision: Revision = row
         self.may_ask: bool = False
         self.kind: Kind = Kind(spec.kind)
         self.stub: Stub = self._guarded(getattr(handler, spec.attr))
-        self._extension, self._row, self._spec, self._handler = extension, row, spec, handler
+        self._extension = extension
+        self._needs: Needs = needs
+        self._row, self._spec, self._handler = row, spec, handler
         self._read = reader(row, spec.params)
 
     def bind(self, _revision: Revision, /) -> AddedBinding:
         """Return the binding for a revision, around whose stub the caller puts its middleware."""
-        return AddedBinding(self._extension, self._row, self._spec, self._handler)
+        return AddedBinding(self._extension, self._needs, self._row, self._spec, self._handler)
 
     @override
     def params(self, given: dict[str, Json] | None, context: ConversionContext | None) -> object:
@@ -222,15 +246,18 @@ class AddedBinding(MethodBinding):
     def _guarded(self, stub: Callable[[Any, Any], object]) -> Stub:
         async def served(ctx: Context | ClientContext, params: object) -> object:
             if isinstance(ctx, Context):
-                declared, stamp = ctx.client_supports(self._extension), ctx.stamp
+                # A server that has this binding declares the extension.
+                declared = self._needs == "server" or ctx.client_supports(self._extension)
+                stamp = ctx.stamp
             else:
-                declared, stamp = ctx.client.supports(self._extension), dict[str, Json]()
+                declared, stamp = declared_to(ctx.client, self._extension, self._needs), dict[str, Json]()
             if not declared:
                 if self.kind is Kind.NOTIFICATION:
                     _logger.debug("'%s' is ignored: '%s' is not declared", self.method, self._extension)
                     return None
+                who = "the server" if self._needs == "server" else "both sides"
                 raise MethodNotFound(
-                    f"Method not found: {self.method} is of the extension '{self._extension}', which is not declared by both sides"
+                    f"Method not found: {self.method} is of the extension '{self._extension}', which is not declared by {who}"
                 )
             return await finished(stub(ctx, self._checked(params, stamp)))
 
