@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
 import pytest
 
 import mcprev
@@ -38,16 +39,16 @@ from helpers.running import run, until
 from mcprev.bridge.answers import GONE
 from mcprev.bridge.bridge import Bridge
 from mcprev.bridge.peers import ENDED
-from mcprev.bridge.shared_sessions import TTL
 from mcprev.bridge.upstreams import Bounds
 from mcprev.core.store import Store
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS
 from mcprev.protocol import tasks
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
-from mcprev.sharing.record import key_of
+from mcprev.sharing.record import key_of, log_ttl
 from mcprev.sharing.streams import LOST
 from mcprev.sharing.worker import LEASE
+from mcprev.transports.http.server.options import HttpSettings
 
 NAMES: Final = ("files", "bank")
 UPDATED: Final = CHANGES[Changed.RESOURCE].method
@@ -55,6 +56,8 @@ CHANGED: Final = CHANGES[Changed.TOOLS].method
 OTHER: Final = 1
 """The process that does not hold the session, which begins at the first one."""
 LIMIT: Final = 300.0
+IDLE: Final = HttpSettings().idle
+"""The seconds for which a session may be idle."""
 each_server = pytest.mark.parametrize("there", [SESSION, MODERN], ids=lambda row: row.name)
 
 
@@ -530,8 +533,12 @@ class Watched(mcprev.MemoryStore):
     def __init__(self) -> None:
         super().__init__(clock=asyncio.get_running_loop().time)
         self.written: dict[str, float | None] = {}
+        self.refused = ""
+        """What is in the keys of records that cannot be written."""
 
     async def write(self, key: str, value: bytes, /, **options: Any) -> int | None:
+        if self.refused and self.refused in key:
+            raise mcprev.StoreError("the store is full")
         if "bridged/" in key:
             self.written[key.rpartition("/")[2]] = options.get("ttl")
         return await super().write(key, value, **options)
@@ -553,13 +560,54 @@ def test_the_record_of_a_session_ends_with_it(at: int) -> None:
             client = ChoosingClient(SESSION, made.places)
             await client.begin(0)
             await client.call_at(OTHER, "files__who")
-            assert store.written == {key_of(client.session): TTL}
+            assert store.written == {key_of(client.session): log_ttl(IDLE)}
             assert await store.recorded(made) == 1
             await client.end(at)
             await until(lambda: all(up.lost for server in servers.values() for up in server.made))
             await asyncio.gather(*made.shared(0)._state.tasks - {made.shared(0)._keeping})
             assert await store.recorded(made) == 0
             assert made.holders() == []
+
+    run(main(), limit=LIMIT)
+
+
+@req("SEAM-10", "HTTP-9", "HTTP-12", at=SESSION.name)
+def test_the_record_of_a_session_whose_process_has_died_ends_with_it_too() -> None:
+    servers = ends(SESSION, *NAMES)
+
+    async def main() -> None:
+        store = Watched()
+        async with fellows(lambda _: bridge_of(servers, SESSION, store), _one(store)) as made:
+            client = ChoosingClient(SESSION, made.places)
+            await client.begin(0)
+            await made.kill(0)
+            assert await store.recorded(made) == 1
+            await client.end(OTHER)
+            await asyncio.gather(*made.shared(OTHER)._state.tasks - {made.shared(OTHER)._keeping})
+            assert await store.recorded(made) == 0
+
+    run(main(), limit=LIMIT)
+
+
+@req("SEAM-10", "HTTP-9", "HTTP-19", at=SESSION.name)
+@pytest.mark.parametrize("sessions", [True, False], ids=["one that does not begin", "none"])
+def test_a_request_without_a_session_leaves_no_record(sessions: bool) -> None:
+    servers = ends(SESSION, *NAMES)
+
+    async def main() -> None:
+        store = Watched()
+        store.refused = "/session/"
+        async with fellows(
+            lambda _: bridge_of(servers, SESSION, store), _one(store), sessions=sessions
+        ) as made:
+            client = ChoosingClient(SESSION, made.places, {"MCP-Protocol-Version": SESSION.version})
+            if sessions:
+                with pytest.raises((AssertionError, aiohttp.ClientError)):
+                    await client.begin(0)
+            else:
+                assert len((await client.request(0, "tools/list"))["tools"]) > 1
+            await asyncio.sleep(1)
+            assert await store.recorded(made) == 0
 
     run(main(), limit=LIMIT)
 

@@ -17,6 +17,7 @@ import mcprev
 from helpers.asgi_bridge import Client
 from helpers.running import run, until
 from helpers.served import Served
+from mcprev.errors import StoreError
 from mcprev.sharing.sessions import SharedSessions
 from mcprev.sharing.worker import LEASE
 from mcprev.transports.http.server.asgi import AsgiApp
@@ -138,6 +139,49 @@ class Front:
 def memory(**modes: Any) -> mcprev.MemoryStore:
     """A store in memory on the clock of the running loop, which may be virtual."""
     return mcprev.MemoryStore(clock=asyncio.get_running_loop().time, **modes)
+
+
+class Away(mcprev.MemoryStore):
+    """A store that can be away, slow, or lose what it holds."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=asyncio.get_running_loop().time)
+        self.away = False
+        self.slow = False
+
+    async def _check(self) -> None:
+        if self.slow:
+            await asyncio.sleep(3600)
+        if self.away:
+            raise StoreError("the store is away")
+
+    async def read(self, key: str, /) -> Any:
+        await self._check()
+        return await super().read(key)
+
+    async def write(self, key: str, value: bytes, /, **options: Any) -> Any:
+        await self._check()
+        return await super().write(key, value, **options)
+
+    async def remove(self, key: str, /, **options: Any) -> bool:
+        await self._check()
+        return await super().remove(key, **options)
+
+    async def append(self, log: str, items: Any, /, **options: Any) -> Any:
+        await self._check()
+        return await super().append(log, items, **options)
+
+    async def tail(self, log: str, after: int, /, *, wait: float = 0.0) -> Any:
+        await self._check()
+        found = await super().tail(log, after, wait=wait)
+        await self._check()
+        return found
+
+    def forget(self) -> None:
+        """Lose everything, as a server does that restarts without its data."""
+        for key in tuple(self._held):
+            self._drop(key)
+        self._logs.clear()
 
 
 def remember(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,12 @@ from helpers.named import A, B, C, D
 from helpers.requirements import req
 from helpers.running import run, until
 from helpers.served import Served
-from helpers.several_workers import Front, at, kill, lapse, memory, sessions_of, work as work_within
+from helpers.several_workers import Away, Front, at, kill, lapse, memory, sessions_of, work as work_within
 from mcprev.revisions import Revision, revision_named
+from mcprev.sharing.legacy_sse import AGAIN
 from mcprev.sharing.quotas import CANDIDATES, RECOUNT
 from mcprev.sharing.record import key_of
+from mcprev.sharing.worker import LEASE
 
 Make = Callable[..., Front]
 NEWEST: Final = revision_named(D)
@@ -36,6 +38,16 @@ def kept(stores: list[mcprev.MemoryStore]) -> Callable[[], mcprev.MemoryStore]:
 
     def make() -> mcprev.MemoryStore:
         stores.append(memory())
+        return stores[-1]
+
+    return make
+
+
+def failing(stores: list[Away]) -> Callable[[], Away]:
+    """Return what makes a store that the test can take away."""
+
+    def make() -> Away:
+        stores.append(Away())
         return stores[-1]
 
     return make
@@ -141,6 +153,55 @@ def test_a_message_of_which_nobody_knows_whether_it_arrived_is_not_called_refuse
         await stream.done()
 
     work(test, memory)
+
+
+@req("HTTP-27", "SEC-6", "SSE-6", at=A)
+def test_a_stream_that_ended_while_the_store_was_away_is_not_counted_when_it_is_back() -> None:
+    """Its worker goes on, so nobody else finds out that the session has ended."""
+
+    async def test(handler: Served, make: Make) -> None:
+        front = make(sse=True, max_sessions_per_client=1)
+        stream = await someone(front.apps[0]).send("GET", path="/sse").begun()
+        (store,) = stores
+        store.away = True
+        stream.disconnect()
+        await stream.done()
+        await asyncio.sleep(LEASE / 4)
+        store.away = False
+        await asyncio.sleep(2 * AGAIN)
+        again = await someone(front.apps[1]).send("GET", path="/sse").begun()
+        assert again.status == 200
+        again.disconnect()
+        await again.done()
+
+    work(test, failing(stores := list[Away]()))
+
+
+@req("HTTP-27", "SSE-4", "SSE-6", at=A)
+@pytest.mark.parametrize("lost", ["the lease", "all that was stored"])
+def test_a_stream_whose_worker_takes_another_number_is_found_and_counted_still(lost: str) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        front = make(sse=True, max_sessions_per_client=1)
+        stream = await someone(front.apps[0]).send("GET", path="/sse").begun()
+        await until(lambda: len(stream.events) == 1)
+        query = stream.events[0].data.decode().partition("?")[2]
+        worker, (store,) = sessions_of(front.apps[0]).worker, stores
+        number = worker.number
+        if lost == "the lease":
+            await sessions_of(front.apps[1]).store.remove(f"workers/{number}")
+        else:
+            store.forget()
+        await lapse()
+        assert (worker.number != number) is (lost == "the lease")  # numbers begin anew in an empty store
+        message = initialize(revision_named(A))
+        posted = await someone(front.apps[1]).send("POST", message, path="/messages", query=query).done()
+        assert posted.status == 202
+        await until(lambda: len(stream.events) == 2)
+        assert (await someone(front.apps[1]).send("GET", path="/sse").done()).status == 429
+        stream.disconnect()
+        await stream.done()
+
+    work(test, failing(stores := list[Away]()))
 
 
 # -- sessions ----------------------------------------------------------------------------------------------

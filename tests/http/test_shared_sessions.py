@@ -34,7 +34,7 @@ from helpers.requirements import req
 from helpers.running import run, until
 from helpers.served import QUICK, Served, who, work as served_work
 from helpers.served_workers import served
-from helpers.several_workers import Front, at, kill, lapse, memory, sessions_of, work as work_within
+from helpers.several_workers import Away, Front, at, kill, lapse, memory, sessions_of, work as work_within
 from mcprev.errors import ConnectionLost, RpcError, StoreError, WorkerLost
 from mcprev.revisions import Revision, revision_named
 from mcprev.sharing.record import BLOCK, key_of
@@ -49,49 +49,6 @@ NEWEST = revision_named(D)
 
 
 work = partial(work_within, run=partial(run, limit=600.0))
-
-
-class Away(mcprev.MemoryStore):
-    """A store that can be away, slow, or lose what it holds."""
-
-    def __init__(self) -> None:
-        super().__init__(clock=asyncio.get_running_loop().time)
-        self.away = False
-        self.slow = False
-
-    async def _check(self) -> None:
-        if self.slow:
-            await asyncio.sleep(3600)
-        if self.away:
-            raise StoreError("the store is away")
-
-    async def read(self, key: str, /) -> Any:
-        await self._check()
-        return await super().read(key)
-
-    async def write(self, key: str, value: bytes, /, **options: Any) -> Any:
-        await self._check()
-        return await super().write(key, value, **options)
-
-    async def remove(self, key: str, /, **options: Any) -> bool:
-        await self._check()
-        return await super().remove(key, **options)
-
-    async def append(self, log: str, items: Any, /, **options: Any) -> Any:
-        await self._check()
-        return await super().append(log, items, **options)
-
-    async def tail(self, log: str, after: int, /, *, wait: float = 0.0) -> Any:
-        await self._check()
-        found = await super().tail(log, after, wait=wait)
-        await self._check()
-        return found
-
-    def forget(self) -> None:
-        """Lose everything, as a server does that restarts without its data."""
-        for key in tuple(self._held):
-            self._drop(key)
-        self._logs.clear()
 
 
 def worker_of(front: Front, exchange: Exchange) -> int:

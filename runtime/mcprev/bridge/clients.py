@@ -122,8 +122,9 @@ class BridgedClients:
         self, front: Front, incoming: IncomingRequest, connection: Connection
     ) -> tuple[Exchange, Serve]:
         """Return the exchange of a request, and what serves it."""
-        state, shared, in_session = front.state, self.shared, incoming.revision.handshake
-        if in_session and (shared is None or connection.session_id is None):
+        state, in_session = front.state, incoming.revision.handshake
+        shared = self._shared_with(connection)
+        if in_session and shared is None:
             session = self._session(front, incoming, connection)
             return Exchange(state, incoming, connection, session.name, session.outlet), session.serve
         # The client is known by its session over HTTP, or by nothing but this request.
@@ -157,10 +158,14 @@ class BridgedClients:
             self._names[connection] = name
         return name
 
+    def _shared_with(self, connection: Connection) -> BridgedSessions | None:
+        """Return the sessions of all processes, if that of a connection is one of them."""
+        return self.shared if self.shared is not None and self.shared.shares(connection) else None
+
     def _is_elsewhere(self, connection: Connection) -> bool:
         """Return whether another process has, or may have, the session of a connection."""
-        shared = self.shared
-        return shared is not None and connection.session_id is not None and not shared.holds(connection)
+        shared = self._shared_with(connection)
+        return shared is not None and not shared.holds(connection)
 
     def notified(self, notified: NotificationReceived, connection: Connection, /) -> bool:
         """Pass a notification of a client with a session to its server; return whether another process has to."""

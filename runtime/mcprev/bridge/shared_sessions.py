@@ -35,12 +35,10 @@ if TYPE_CHECKING:
     from mcprev.core.store import Record, Store
     from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 
-TTL: Final = 86_400.0
-"""Seconds for which it is known who holds a session, if its holder has ended before it; longer for one that may be idle for longer."""
-RENEW: Final = 3_600.0
-"""Seconds after which the holder writes it again."""
+TTL: Final = 600.0
+"""Seconds for which it is known who holds a session that has no time for which it may be idle."""
 LOOKS: Final = 3
-"""How often it is looked at a session in the time for which it may be idle, whether it is in use elsewhere."""
+"""How often, in the time for which a session may be idle, its holder writes that again, and looks whether it is in use elsewhere."""
 LOOK: Final = 1.0
 """Seconds between two rounds of such looks."""
 TRIES: Final = 5
@@ -269,10 +267,20 @@ class BridgedSessions:
             if self._held.get(key) is peer:
                 for known in (self._held, self._written, self._versions, self._looked):
                     known.pop(key, None)
-                if copy_of(peer.connection) is not None and not peer.connection.lives_on:
+                if _has_ended(peer.connection):
                     self._state.start(self._forget(key))
 
         peer.connection.closed.add_done_callback(ended)
+
+    async def _forget_if_left(self, key: str) -> None:
+        """Remove the record of a session that has ended, if its holder has ended before and so cannot do it."""
+        try:
+            found = await self._store.read(_name(key))
+            holder = 0 if found is None else int(as_object(json.loads(found.value)).get("worker") or 0)
+            if holder and holder != self._peers.number and not await self._peers.is_alive(holder):
+                await self._forget(key)
+        except StoreError as error:
+            logger.warning("the record of a session that has ended stays in the store: %s", one_line(error))
 
     async def _forget(self, key: str) -> None:
         """Remove the record of a session that has ended."""
@@ -286,9 +294,21 @@ class BridgedSessions:
     def watch(self, connection: Connection) -> None:
         """Take over the session of a connection if its holder ends while the client only listens here."""
         copy = copy_of(connection)
-        if copy is not None:
-            self._copies[copy] = 0
-            self._keep_soon()
+        if copy is None:
+            return
+        self._copies[copy] = 0
+        self._keep_soon()
+        key = copy.record.key
+
+        def ended(_: object) -> None:
+            if key not in self._held and _has_ended(connection):
+                self._state.start(self._forget_if_left(key))
+
+        connection.closed.add_done_callback(ended)
+
+    def shares(self, connection: Connection) -> bool:
+        """Return whether other processes may have the session of a connection."""
+        return copy_of(connection) is not None
 
     def _keep_soon(self) -> None:
         if self._keeping is None:
@@ -340,7 +360,7 @@ class BridgedSessions:
                     if copy is not None:
                         await self._look(key, copy)
                     written = self._written.get(key)
-                    if written is not None and _now() - written > RENEW:
+                    if written is not None and _now() - written > _ttl(peer.connection) / LOOKS / 2:
                         await self._write(key, peer)
                 except StoreError as error:
                     logger.warning("a session cannot be kept: %s", one_line(error))
@@ -414,9 +434,15 @@ def _now() -> float:
 
 
 def _ttl(connection: Connection) -> float:
-    """Return the time to live of the record of a session, which ends with the session unless its holder has ended before."""
+    """Return the time to live of the record of a session, whose holder renews it: it outlives the session by little."""
     copy = copy_of(connection)
-    return TTL if copy is None else max(TTL, log_ttl(copy.record.ttl))
+    return TTL if copy is None else log_ttl(copy.record.ttl)
+
+
+def _has_ended(connection: Connection) -> bool:
+    """Return whether the session of a connection that has ended is over everywhere, or was never open."""
+    copy = copy_of(connection)
+    return copy is not None and not (connection.lives_on and copy.stored)
 
 
 def _is_about_tasks(incoming: IncomingRequest) -> bool:

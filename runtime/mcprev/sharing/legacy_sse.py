@@ -11,6 +11,7 @@ import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
@@ -20,7 +21,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.store import Store
 from mcprev.error_text import MALFORMED, internal_error, invalid_value
-from mcprev.errors import InvalidRequest, Json, RpcError, StoreError
+from mcprev.errors import ConnectionLost, InvalidRequest, Json, RpcError, StoreError
 from mcprev.protocol.http_request_class import HttpError, wants_answer
 from mcprev.sharing.quotas import Quotas
 from mcprev.sharing.record import key_of, owner_of
@@ -40,6 +41,8 @@ from mcprev.wire.payloads import is_secret
 
 TTL: Final = 86_400.0
 """Seconds after which the record of a session ends; it is renewed while the session lasts."""
+AGAIN: Final = 5.0
+"""Seconds after which something is stored again that could not be."""
 SSE: Final = "sse"
 """The index of all sessions of HTTP+SSE."""
 _logger: Final = logging.getLogger("mcprev.sharing")
@@ -69,6 +72,21 @@ class PassedRequest(HttpRequest):
         return {}
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A session whose stream this worker has."""
+
+    key: str
+    connection: LegacySseServerConnection
+    index: str
+    """The index of the sessions of its client, "" if that is not known."""
+
+    def value(self, worker: int) -> bytes:
+        """Return what is stored of it."""
+        owner = owner_of(self.connection.principal, self.connection.id)
+        return json.dumps([worker, owner, self.index]).encode()
+
+
 class SharedSseSessions:
     """The HTTP+SSE sessions of this worker, and the way to those of others."""
 
@@ -87,47 +105,95 @@ class SharedSseSessions:
         self._store, self._worker, self._settings, self._start = store, worker, settings, start
         self._server = server
         self._budget = BodyBudget(settings.max_bodies)
-        self._open: dict[str, LegacySseServerConnection] = {}
+        self._open: dict[str, _Open] = {}
 
     async def opened(self, connection: LegacySseServerConnection, client: str | None) -> HttpError | None:
         """Let the other workers know of a session, or return how it is refused. Raises `StoreError`."""
-        number, key = await self._worker.start(), key_of(connection.id)
         index = "" if client is None else self._quotas.client_index(client)
-        refused = await self._quotas.take(index, None, null_id=True)
+        session = _Open(key_of(connection.id), connection, index)
+        refused = await self._count(session)
         if refused is not None:
             return refused
-        value = json.dumps([number, owner_of(connection.principal, connection.id), index]).encode()
-        try:
-            await self._write(key, value, index)
-        except BaseException:
-            self._start(self._forget(key, index, stored=False))
-            raise
-        self._open[key] = connection
-        renewing = self._start(self._renew(key, value, index))
+        self._open[session.key] = session
+        renewing = self._start(self._renew(session))
 
         def closed(_: object) -> None:
             renewing.cancel()
-            del self._open[key]
-            self._start(self._forget(key, index))
+            del self._open[session.key]
+            self._start(self._forget(session.key, index))
 
         connection.closed.add_done_callback(closed)
         return None
 
-    async def _renew(self, key: str, value: bytes, index: str) -> None:
-        while True:
-            await asyncio.sleep(TTL / 3)
-            await self._write(key, value, index)
+    async def _count(self, session: _Open) -> HttpError | None:
+        """Count a session, and store that this worker has it; or return how it is refused. Raises `StoreError`."""
+        await self._worker.start()
+        refused = await self._quotas.take(session.index, None, null_id=True)
+        if refused is None:
+            try:
+                await self._write(session)
+            except BaseException:
+                self._start(self._forget(session.key, session.index, stored=False))
+                raise
+        return refused
 
-    async def _write(self, key: str, value: bytes, index: str) -> None:
+    async def _renew(self, session: _Open) -> None:
+        """Store again that this worker has a session, while the session lasts."""
+        pause = TTL / 3
+        while True:
+            await asyncio.sleep(pause)
+            pause = TTL / 3
+            try:
+                await self._write(session)
+            except StoreError as error:
+                self._worker.complain("a session of HTTP+SSE is renewed later", error)
+                pause = AGAIN
+
+    async def _write(self, session: _Open) -> None:
+        value = session.value(await self._worker.start())
         await asyncio.gather(
-            self._quotas.mark(index, key, value),
-            self._store.write(f"sse/{key}", value, ttl=TTL, index=SSE),
+            self._quotas.mark(session.index, session.key, value),
+            self._store.write(f"sse/{session.key}", value, ttl=TTL, index=SSE),
         )
 
-    async def _forget(self, key: str, index: str, *, stored: bool = True) -> None:
-        """Remove a session, unless another worker has done so; one that is not `stored` for sure was counted."""
-        if await self._store.remove(f"sse/{key}") or not stored:
-            await self._quotas.give_back(index, key)
+    async def _forget(self, key: str, index: str, *, stored: bool = True, seen: int | None = None) -> None:
+        """Remove a session, unless another worker has done so; one that is not `stored` for sure was counted.
+
+        While the store is away, it is tried again: what is left of a session counts for as long as its worker lives.
+        """
+        failed = False
+        while True:
+            try:
+                gone = await self._store.remove(f"sse/{key}", seen=seen)
+                if failed:
+                    # What was done before is not known, so nothing is subtracted: at the limit it is counted anew.
+                    await self._quotas.discard(index, key)
+                elif gone or not stored:
+                    await self._quotas.give_back(index, key)
+            except StoreError as error:
+                failed = True
+                self._worker.complain("a session of HTTP+SSE that has ended is still counted", error)
+                await asyncio.sleep(AGAIN)
+            else:
+                return
+
+    def lapsed(self) -> None:
+        """Go on with the sessions under the next number of this worker: under the last one, they have ended for others."""
+        for session in tuple(self._open.values()):
+            self._start(self._go_on(session))
+
+    async def _go_on(self, session: _Open) -> None:
+        while session.key in self._open:
+            try:
+                refused = await self._count(session)
+            except StoreError as error:
+                self._worker.complain("a session of HTTP+SSE is unknown to other workers", error)
+                await asyncio.sleep(AGAIN)
+                continue
+            if refused is not None:
+                why = "others have taken the room of the session"
+                session.connection.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
+            return
 
     async def is_over(self, value: bytes) -> bool:
         """Return whether the worker of a session is dead, given its record or mark."""
@@ -143,6 +209,7 @@ class SharedSseSessions:
         key = key_of(session_id)
         record = await self._store.read(f"sse/{key}")
         worker, owner, index = (0, None, "") if record is None else _decoded(record.value)
+        version = None if record is None else record.version
         if not worker or owner != owner_of(http_request.principal, session_id):
             return _refuse(404, "there is no such session")
         if not is_json(http_request.headers.get(b"content-type")):
@@ -166,7 +233,7 @@ class SharedSseSessions:
                 answer = answers[worker]
                 return None if answer is None else _error(cast("dict[str, Json]", answer))
             if not await self._worker.is_alive(worker):
-                await self._forget(key, index)
+                await self._forget(key, index, seen=version)
                 return HttpError(404, RpcError.from_wire(LOST), null_id=True)
             error = StoreError(f"worker {worker} does not respond")
         except StoreError as found:
@@ -179,9 +246,10 @@ class SharedSseSessions:
 
     async def take(self, message: dict[str, Json]) -> Json:
         """Process a message that another worker has passed on; return how it is refused."""
-        connection = self._open.get(message["key"])
-        if connection is None:
+        session = self._open.get(message["key"])
+        if session is None:
             return _told(_refuse(404, "there is no such session"))
+        connection = session.connection
         pairs = [
             (str(name).encode(), str(text).encode("latin-1")) for name, text in message["headers"].items()
         ]

@@ -104,9 +104,13 @@ class Quotas:
 
     async def unmark(self, index: str, key: str) -> None:
         """Count a session no more in the index of its client, if that is known."""
+        await self.discard(index, key)
+        await self._count_down(index)
+
+    async def discard(self, index: str, key: str) -> None:
+        """Let the index of a client, if that is known, have a session no more; the count is right when it is made anew."""
         if index:
             await self._store.remove(f"mark/{index}/{key}")
-            await self._count_down(index)
 
     async def _count_up(self, index: str, limit: int) -> bool:
         if self._spend(index):

@@ -351,6 +351,7 @@ class SharedSessions:
                 self.start(self._let_finish(copy.session))
             else:
                 self._sessions.end(copy.session, "the worker has lost its lease")
+        self.sse.lapsed()
 
     async def _let_finish(self, session: Session) -> None:
         """Let the requests of a session that has ended finish."""
