@@ -1,4 +1,6 @@
-"""A server with a task to be stopped: `task_server.py HOW STORE OPTIONS`, where HOW is http, uvicorn or stdio and STORE a URL or empty.
+"""A server with a task to be stopped: `task_server.py HOW STORE OPTIONS`, where HOW is http, uvicorn, mounted, held or stdio and STORE a URL or empty.
+
+`mounted` is within another app, which tells nothing of its end; `held` by the lifespan of that.
 
 It says on stderr at which port it listens, and when the task has begun and ended, which it does with the first line on
 stdin, and never on `stdio`.
@@ -12,6 +14,7 @@ import logging
 import signal
 import socket
 import sys
+from typing import Any
 
 import mcprev
 
@@ -42,12 +45,23 @@ def main() -> None:
         app.run_stdio()
     else:
         import uvicorn
+        from starlette.applications import Starlette
+        from starlette.routing import Mount
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)  # uvicorn sends it again at its end
         with socket.create_server(("127.0.0.1", 0)) as listening:
             say("port", listening.getsockname()[1])
-            uvicorn.Server(uvicorn.Config(app.asgi(**options), log_level="warning")).run([listening])
+            asgi = app.asgi(**options)
+            routes = [Mount("/", asgi)]
+            served: Any = {
+                "uvicorn": asgi,
+                "mounted": Starlette(routes=routes),
+                "held": Starlette(
+                    routes=routes, lifespan=lambda _web: asgi.running()
+                ),  # pyright: ignore[reportUnknownLambdaType]
+            }[how]
+            uvicorn.Server(uvicorn.Config(served, log_level="warning")).run([listening])
 
 
 if __name__ == "__main__":

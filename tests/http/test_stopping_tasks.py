@@ -26,7 +26,7 @@ FAILED: Final = b"WARNING:mcprev.server:the server stops, so tasks that run have
 SOON: Final = 30
 """Seconds within which a server ends that waits for nothing; its `drain` is longer in those tests."""
 each_kind: Final = pytest.mark.parametrize("revision", [D, E])
-each_way: Final = pytest.mark.parametrize("how", ["http", "uvicorn"])
+each_way: Final = pytest.mark.parametrize("how", ["http", "uvicorn", "mounted", "held"])
 
 
 class Running:
@@ -131,7 +131,7 @@ def test_the_log_says_how_many_tasks_did_not_end_within_drain(
 
 
 @req("HTTP-3", at=E)
-@each_way
+@pytest.mark.parametrize("how", ["http", "uvicorn", "mounted"])
 def test_a_second_interrupt_does_not_wait_for_tasks(how: str) -> None:
     async def test() -> None:
         async with running(how, E, "", drain=60) as server:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcprev.serving.finishing import finishing_tasks
+from mcprev.serving.finishing import finishing_tasks, runs_tasks
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.local_sessions import LocalSessions
 
@@ -29,17 +29,17 @@ def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSe
         from mcprev.sharing.sessions import SharedSessions
 
         make_directory = partial(SharedSessions, server)
-    stopping = partial(finishing_tasks, server)
+    stopping, busy = partial(finishing_tasks, server), partial(runs_tasks, server)
     several: list[Mapping[str, App | Route]] = [{**routes}, {**settings.routes}]
     if auth is not None:
         auth.serve_for(server.identity.info, server.store)
         several.append(auth.routes)
     if not any(several):
-        return AsgiApp(server, settings, stopping, None, make_directory)
+        return AsgiApp(server, settings, stopping, None, make_directory, busy)
     from mcprev.transports.http.server.route_table import RouteTable
 
     taken = {settings.path, *settings.sse_paths}
     table = RouteTable(
         *several, taken=taken, can_authenticate=auth is not None or settings.principal is not None
     )
-    return AsgiApp(server, settings, stopping, table, make_directory)
+    return AsgiApp(server, settings, stopping, table, make_directory, busy)

@@ -33,6 +33,11 @@ class TaskServer(Protocol):
     """Ends the tasks when nobody holds it."""
 
 
+def runs_tasks(server: object) -> bool:
+    """Return whether a task of a server runs now."""
+    return isinstance(server, TaskServer) and server.tasks is not None and bool(server.tasks.running)
+
+
 @asynccontextmanager
 async def finishing_tasks(
     server: object, seconds: float, hurried: Callable[[], bool]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -60,12 +60,15 @@ class AsgiApp(HttpApp):
         stopping: Callable[[float, Callable[[], bool]], AbstractAsyncContextManager[None]],
         routes: NoRoutes | None = None,
         make_directory: MakeDirectory = LocalSessions,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
         """`stopping` returns the context of a stop: tasks go on in it, and after it for what is left of these seconds or
-        until the function returns True.
+        until the function returns True. `busy` returns whether there are tasks.
         """
         super().__init__(settings)
-        self._around_stop = stopping
+        self._around_stop, self._busy = stopping, busy
+        self._is_told = False
+        """Whether the ASGI server tells the app of its end, and waits for it then."""
         self._make_directory = make_directory
         self.server = server
         self._origin_policy = OriginPolicy(settings.origins, settings.hosts)
@@ -94,7 +97,7 @@ class AsgiApp(HttpApp):
         if kind == "http":
             if not self._watching:
                 self._watching = True
-                on_stop(self._stop_signalled)
+                on_stop(self._stop_signalled, lambda: self._busy() and not self._is_told)
             pairs = scope["headers"]
             http_request = AsgiRequest(scope, receive, send, Headers.of(pairs))
             if self.proxies is not None:
@@ -114,6 +117,7 @@ class AsgiApp(HttpApp):
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._closed = self._draining = self._watching = self._hurried = False
+                self._is_told = True
                 try:
                     await self.start()
                     self.try_store()
@@ -174,10 +178,24 @@ class AsgiApp(HttpApp):
         self._closed, self._dispatcher = True, None
         await self.stop()
 
-    def _stop_signalled(self, number: int) -> None:
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Serve in an `async with` block, at whose end calls have a second to finish, and tasks `drain`.
+
+        For the lifespan of an app that mounts this one, as frameworks do not forward theirs: `lifespan=lambda web: asgi.running()`.
+        """
+        self._is_told = True
+        await self.start()
+        try:
+            yield
+        finally:
+            if self._stopping is not None or not self._closed:
+                await self._stop(LINGER)
+
+    def _stop_signalled(self, number: int) -> asyncio.Task[None]:
         """End all sessions and streams, because the server that runs this app waits for that; tasks at a second SIGINT."""
         self._hurried |= self._draining and number == signal.SIGINT
-        self._stop(self.settings.drain)
+        return self._stop(self.settings.drain)
 
     def _stop(self, linger: float) -> asyncio.Task[None]:
         """Stop, unless that has begun: calls have `linger` seconds, and tasks `drain`."""

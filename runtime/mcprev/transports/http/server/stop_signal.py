@@ -22,25 +22,63 @@ LOOPS: Final = ("asyncio.unix_events", "uvloop.loop")
 
 
 class StopSignal:
-    """Calls `stop(number)` in the running event loop after the server's own handler of a signal."""
+    """Calls `stop(number)` in the running event loop after the server's own handler of a signal.
+
+    While `waits` returns True, that handler is called when the task that `stop` returns has ended: the server would end
+    without waiting for it. A second signal is passed on at once.
+    """
 
     def __init__(
-        self, before: Callable[[int, FrameType | None], object], stop: Callable[[int], object]
+        self,
+        before: Callable[[int, FrameType | None], object],
+        stop: Callable[[int], asyncio.Task[None]],
+        waits: Callable[[], bool],
     ) -> None:
-        self._before, self._stop = before, stop
+        self.before, self.stop, self.waits = before, stop, waits
         self._loop = asyncio.get_running_loop()
+        self.waiting = self._passed = False
 
     def received(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal."""
-        self._before(number, frame)
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop, number)
+        if self._loop.is_closed():
+            self.before(number, frame)
+            return
+        apps = self.apps()
+        if any(app.waits() for app in apps) and not self.waiting:
+            for app in apps:
+                app.waiting = True
+            self._loop.call_soon_threadsafe(self._stop_first, apps, number)
+            return
+        self._passed = True
+        self.before(number, frame)
+        self._loop.call_soon_threadsafe(self.stop, number)
+
+    def apps(self) -> list[StopSignal]:
+        """Return what was told to handle the signal, this one first."""
+        owner = getattr(self.before, "__self__", None)
+        return [self, *(owner.apps() if isinstance(owner, StopSignal) else ())]
+
+    def _stop_first(self, apps: list[StopSignal], number: int) -> None:
+        """Stop all, then let the server handle the signal."""
+        stopping = {app.stop(number) for app in apps}
+        handle, left = apps[-1].before, len(stopping)
+
+        def ended(_: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left and not self._passed:
+                handle(number, None)
+
+        for task in stopping:
+            task.add_done_callback(ended)
 
 
-def on_stop(stop: Callable[[int], object]) -> None:
+def on_stop(stop: Callable[[int], asyncio.Task[None]], waits: Callable[[], bool]) -> None:
     """Call `stop` with the number of a signal that tells the ASGI server to stop. Has no effect outside the main thread.
 
-    Who has set the handlers before sets others when it ends: uvicorn those before its own, an event loop the default.
+    The server is told of the signal when the task that `stop` returns has ended, if `waits` returns True; where the event
+    loop handles signals, at once. Who has set the handlers before sets others when it ends: uvicorn those before its own,
+    an event loop the default.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -49,6 +87,10 @@ def on_stop(stop: Callable[[int], object]) -> None:
         owner = getattr(before, "__self__", None)
         of_loop = number in LOOP_STOPS and getattr(before, "__module__", None) in LOOPS
         if callable(before) and (of_loop or hasattr(owner, "should_exit") or isinstance(owner, StopSignal)):
-            signal.signal(number, StopSignal(before, stop).received)
+            signal.signal(number, StopSignal(before, stop, _never if of_loop else waits).received)
             if of_loop:
                 signal.siginterrupt(number, False)  # noqa: FBT003 - as the loop has it
+
+
+def _never() -> bool:
+    return False
