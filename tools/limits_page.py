@@ -12,8 +12,9 @@ from typing import Any, Final, TypeGuard
 
 import mcprev
 from helpers.support import ROOT
-from mcprev.app.options import ServerOptions
 from mcprev.bridge.upstreams import Bounds
+from mcprev.client.connect_options import ClientOptions
+from mcprev.server.options import ServiceOptions
 from mcprev.transforms import MontySandbox, tools_by_code
 from mcprev.transports.http.server.options import HttpOptions, HttpSettings
 
@@ -128,9 +129,12 @@ def settable() -> Iterator[str]:
     for field in dataclasses.fields(HttpSettings):
         if field.name in said and is_number(field.default):
             yield row("`http=` of `mcprev.App`", field.name, field.default, said[field.name])
-    server = members(ServerOptions)
+    typed: dict[object, dict[str, str]] = {
+        mcprev.Server: members(ServiceOptions),
+        mcprev.connect: members(ClientOptions),
+    }
     for where, call in CALLS.items():
-        told = arguments(call) | (server if call is mcprev.Server else {})
+        told = arguments(call) | typed.get(call, {})
         for parameter in inspect.signature(call).parameters.values():
             if is_number(parameter.default):
                 yield row(f"`{where}`", parameter.name, parameter.default, told[parameter.name])

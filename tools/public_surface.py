@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import mcprev
-from mcprev.app.options import EntryOptions, ResourceOptions, ServerOptions, ToolOptions
+from mcprev.app.options import AppOptions, EntryOptions, ResourceOptions, ToolOptions
 from mcprev.auth.authorization_server.options import LoginOptions
 from mcprev.auth.client.credentials import AuthOptions
 from mcprev.client.options import Options
@@ -25,13 +25,13 @@ from mcprev.transports.http.server.options import HttpOptions
 
 BASELINE: Final = Path(__file__).with_suffix(".txt")
 OPTIONS: Final = (
+    AppOptions,
     AuthOptions,
     EntryOptions,
     HttpOptions,
     LoginOptions,
     Options,
     ResourceOptions,
-    ServerOptions,
     ToolOptions,
 )
 """Those that modules import for type checkers only."""

@@ -47,21 +47,28 @@ PAGES: Final[Mapping[str, Page]] = {
         (
             "app.app", "app.dependencies", "app.routes", "app.openapi.routes", "core.questions", "app.content",
         ),
-        ("app.options.EntryOptions", "app.options.ToolOptions", "app.options.ResourceOptions", "app.options.ServerOptions"),
+        (
+            "app.options.AppOptions", "app.options.FunctionOptions", "app.options.EntryOptions", "app.options.ToolOptions",
+            "app.options.ResourceOptions",
+        ),
     ),
     "server": Page(
         "Server",
         "A server of a handler, and what handlers get. [The guide](../servers.md) shows it in use.",
         ("server.server", "server.context", "server.middleware", "server.tasks", "protocol.subscriptions", "protocol.request_state",
          "transports.http.server.routes", "transports.http.server.cors", "middleware.rate_limit"),
-        ("transports.http.server.options.HttpOptions",),
+        (
+            "server.server.HandlerOptions", "server.server.ServerOptions", "server.options.OfferOptions", "server.options.ServiceOptions",
+            "transports.http.server.options.HttpOptions",
+        ),
     ),
     "client": Page(
         "Client",
         "Connections to servers. [The guide](../clients.md) shows them in use.",
         ("client.connect", "client.client", "client.options", "client.targets", "client.tasks", "client.tool_result", "client.resource_result",
          "client.subscriptions", "client.request_handler", "core.reconnect_policy", "protocol.cache", "client.connect_all",
-         "transports.http.client.target", "transports.stdio.client", "transports.memory"),
+         "client.connect_options", "transports.http.client.target", "transports.stdio.client", "transports.memory"),
+        ("client.connect_options.ClientOptions", "client.connect_options.ConnectionOptions"),
     ),
     "logins": Page(
         "Authorization of clients",

@@ -59,11 +59,8 @@ if TYPE_CHECKING:
     from mcprev.bridge.bridge import Bridge as Bridge
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
-    from mcprev.client.connect_all import (
-        Clients as Clients,
-        ConnectOptions as ConnectOptions,
-        connect_all as connect_all,
-    )
+    from mcprev.client.connect_all import Clients as Clients, connect_all as connect_all
+    from mcprev.client.connect_options import ConnectOptions as ConnectOptions
     from mcprev.client.options import Options as Options
     from mcprev.client.recording.tap import (
         HttpExchange as HttpExchange,
@@ -208,7 +205,8 @@ _HOMES: Final = {
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
         "ServersFailed", "SessionExpired", "StateTooLarge", "StoreError", "StoreShareError", "TaskCancelled", "TokenRejected", "ToolError", "TransportError", "WorkerLost",
     ),
-    "client.connect_all": ("Clients", "ConnectOptions", "connect_all"),
+    "client.connect_all": ("Clients", "connect_all"),
+    "client.connect_options": ("ConnectOptions",),
     "client.subscriptions": ("Change", "Subscription"),
     "client.options": ("Options",),
     "protocol.cache": ("ResultCache",),

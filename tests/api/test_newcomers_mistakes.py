@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, Final, cast
 
 import pytest
@@ -14,7 +18,12 @@ import mcprev
 import mcprev_types
 from helpers.named import E
 from helpers.running import run
+from mcprev.app.options import AppOptions
 from mcprev.cli import main as command
+from mcprev.client import connect as connecting
+from mcprev.client.connect_options import ConnectionOptions
+from mcprev.server import server, service
+from mcprev.server.server import HandlerOptions, ServerOptions
 from mcprev_types import latest
 
 loose: Any = mcprev
@@ -120,9 +129,103 @@ def test_a_limit_with_which_nobody_is_served_is_refused(kind: str, name: str, va
 
 def test_each_option_of_a_server_is_tried() -> None:
     """`auth` and `store` have tests of their own."""
-    from mcprev.app.options import ServerOptions
-
     assert {name for name, _, _ in WRONG} == ServerOptions.__annotations__.keys() - {"auth", "store"}
+
+
+OF_CONNECTIONS: Final[list[tuple[str, Any, str]]] = [
+    ("name", 1, "not be an int; pass a text"),
+    ("version", 1.0, "not be a float; pass a text, such as '1.0'"),
+    ("title", None, ""),
+    ("title", 1, "not be an int; pass a text"),
+    ("description", ["x"], "not be a list; pass a text"),
+    ("website_url", 1, "not be an int; pass a URL"),
+    ("icons", ["x.png"], "not hold a str; pass icons in a list"),
+    ("revisions", E, "not be a str; pass the names of revisions in a list"),
+    ("mode", 1, "not be an int; pass 'auto', 'legacy' or the name of a revision"),
+    ("capabilities", {}, "not be a dict; pass mcprev_types.latest.ClientCapabilities("),
+    ("extensions", [1], "not hold an int; pass extensions in a list"),
+    ("exact", ["x"], "not be a list; pass handlers by revision in a dict"),
+    ("prior", {}, "not be a dict; pass the earlier result of `server/discover`"),
+    ("timeout", "5", "not be a str; pass a number of seconds"),
+    ("timeout", None, ""),
+    ("total_timeout", True, "not be a bool; pass a number of seconds"),
+    ("probe_timeout", None, "not be None; pass a number of seconds"),
+    ("open_timeout", "5", "not be a str; pass a number of seconds"),
+    ("restart", 3, "not be an int; pass True, False or a mcprev.ReconnectPolicy("),
+    ("cache", {}, "not be a dict; pass True, False or a mcprev.ResultCache("),
+    ("strict", "yes", "not be a str; pass True or False"),
+    ("ping_interval", "5", "not be a str; pass a number of seconds"),
+    ("tasks", 1, "not be an int; pass True or False"),
+    ("record", 1, "not be an int; pass the path of a file"),
+    ("telemetry", mcprev.Telemetry, "not be the class Telemetry; pass mcprev.Telemetry("),
+    ("sampling", 1, "not be an int; pass a function of the"),
+    ("elicitation", {}, "not be a dict; pass a function of the"),
+    ("logging", "x", "not be a str; pass a function of the"),
+    ("on_change", "x", "not be a str; pass a function of"),
+    ("tap", "x", "not be a str; pass a function"),
+]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(loose.connect, "http://a.example/mcp"),
+        partial(loose.connect_all, {"a": "http://a.example/mcp"}),
+    ],
+    ids=["connect", "connect_all"],
+)
+@pytest.mark.parametrize(("name", "value", "says"), OF_CONNECTIONS)
+def test_an_option_of_a_connection_of_another_kind_says_what_to_pass(
+    make: Callable[..., object], name: str, value: Any, says: str
+) -> None:
+    if not says:
+        assert make(**{name: value})
+        return
+    with pytest.raises(TypeError) as caught:
+        make(**{name: value})
+    assert str(caught.value).startswith(f"`{name}` must {says}")
+
+
+def test_each_option_of_a_connection_is_tried() -> None:
+    """`handler`, `roots`, `era` and `validate` have tests of their own."""
+    tried = {name for name, _, _ in OF_CONNECTIONS} | {"handler", "roots", "era", "validate"}
+    assert tried == ConnectionOptions.__annotations__.keys()
+
+
+READ: Final[list[tuple[type, Any]]] = [
+    (HandlerOptions, server),
+    (HandlerOptions, service),
+    (ConnectionOptions, connecting),
+    (AppOptions, mcprev.App.__init__),
+]
+"""What reads which options."""
+
+
+@pytest.mark.parametrize(("kind", "reader"), READ)
+def test_the_default_of_an_option_is_what_is_taken_where_it_is_read(kind: type, reader: Any) -> None:
+    told = {name: each.__metadata__[0].default for name, each in kind.__annotations__.items()}
+    names = vars(sys.modules[getattr(reader, "__module__", reader.__name__)])
+    taken: dict[str, object] = {}
+    for node in ast.walk(ast.parse(dedent(inspect.getsource(reader)))):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="options"), attr="get" | "pop"),
+                args=[ast.Constant(value=str(name)), *rest],
+            ):
+                code = ast.unparse(rest[0]) if rest else "None"
+                taken[name] = eval(code, names)  # noqa: S307 - our own code
+                assert taken[name] == told[name], name
+            case _:
+                pass
+    assert taken
+
+
+def test_the_options_are_shown_with_their_defaults() -> None:
+    shown = inspect.signature(mcprev.Server).parameters
+    assert (shown["max_line"].default, shown["icons"].default) == (16 * 1024 * 1024, ())
+    assert (shown["store"].annotation, shown["show_errors"].annotation) == ("Records | None", bool)
+    assert "total_timeout: 'float | None' = 600.0" in str(inspect.signature(mcprev.connect))
+    assert [*inspect.signature(mcprev.App).parameters][:4] == ["name", "version", "visible", "executor"]
 
 
 def test_a_callback_for_sampling_returns_a_result() -> None:

@@ -279,11 +279,13 @@ def test_configurations_that_are_refused(case: str, tmp_path: Path) -> None:
 def test_the_options_are_those_of_connect() -> None:
     """The functions among them get the name of the server, too."""
     given = inspect.signature(mcprev.connect.__init__).parameters
-    found = {name: each.__forward_arg__ for name, each in mcprev.ConnectOptions.__annotations__.items()}
+    taken = inspect.signature(mcprev.connect_all.__init__).parameters
+    assert taken.keys() - {"config", "partial", "separator"} == given.keys() - {"target"}
+    found = {name: str(taken[name].annotation) for name in given.keys() - {"self", "target"}}
     told = {name for name, each in found.items() if "Of |" in each}
     assert told == {"roots", "sampling", "elicitation", "logging", "on_change", "tap"}
     assert {name: each.replace("Of |", " |") for name, each in found.items()} == {
-        name: each.annotation for name, each in given.items() if each.kind is each.KEYWORD_ONLY
+        name: str(each.annotation) for name, each in given.items() if each.kind is each.KEYWORD_ONLY
     }
 
 

@@ -21,10 +21,14 @@ from click.testing import CliRunner
 import mcprev
 from helpers.requirements import REQUIREMENTS
 from helpers.support import ROOT
-from mcprev.app.options import EntryOptions, ResourceOptions, ServerOptions, ToolOptions
+from limits_page import members
+from mcprev.app.options import EntryOptions, FunctionOptions, ResourceOptions, ToolOptions
 from mcprev.auth.client.credentials import AuthOptions
 from mcprev.cli import _COMMANDS, main
+from mcprev.client.connect_options import ClientOptions, ConnectionOptions, ConnectOptions
 from mcprev.client.options import Options
+from mcprev.server.options import OfferOptions, ServiceOptions
+from mcprev.server.server import HandlerOptions, ServerOptions
 from mcprev.transports.http.server.options import HttpOptions
 
 HOMES: Final = {name: f"mcprev.{home}" for home, names in mcprev._HOMES.items() for name in names}
@@ -92,30 +96,33 @@ def test_what_users_read_names_no_requirement(name: str) -> None:
     assert [text for text in shown(name) if ID.search(text)] == []
 
 
-DESCRIBED: Final[Mapping[Callable[..., object], type[object]]] = {
-    # by function: the TypedDict of its `**options`
-    mcprev.App.__init__: ServerOptions,
-    mcprev.App.tool: ToolOptions,
-    mcprev.App.resource: ResourceOptions,
-    mcprev.App.prompt: EntryOptions,
-    mcprev.Server.asgi: HttpOptions,
-    mcprev.OAuth.__init__: AuthOptions,
-    mcprev.Client.call_tool: Options,
-    mcprev.Server.__init__: object,
-    mcprev.connect.__init__: object,
-    mcprev.http.__init__: object,
-    mcprev.stdio.__init__: object,
+OF_SERVERS: Final = (OfferOptions, ServiceOptions, ServerOptions)
+DESCRIBED: Final[Mapping[Callable[..., object], tuple[type, ...]]] = {
+    # by function: the TypedDicts of its `**options`, in which each has its text
+    mcprev.App.__init__: (FunctionOptions, *OF_SERVERS),
+    mcprev.Server.__init__: (*OF_SERVERS, HandlerOptions),
+    mcprev.connect.__init__: (ClientOptions, ConnectionOptions),
+    mcprev.connect_all.__init__: (ClientOptions, ConnectOptions),
+    mcprev.App.tool: (EntryOptions, ToolOptions),
+    mcprev.App.resource: (EntryOptions, ResourceOptions),
+    mcprev.App.prompt: (EntryOptions,),
+    mcprev.Server.asgi: (HttpOptions,),
+    mcprev.OAuth.__init__: (AuthOptions,),
+    mcprev.Client.call_tool: (Options,),
+    mcprev.http.__init__: (),
+    mcprev.stdio.__init__: (),
 }
 
 
 @pytest.mark.parametrize("function", DESCRIBED, ids=lambda function: function.__qualname__)
 def test_every_option_is_described(function: Callable[..., object]) -> None:
-    options: set[str] = set(getattr(DESCRIBED[function], "__optional_keys__", ()))
+    options = {name for kind in DESCRIBED[function] for name in kind.__annotations__}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY:
             options.add(name)
     described = inspect.getdoc(function) or ""
-    assert {name for name in options if not re.search(rf"`{name}\b", described)} == set()
+    told = {name for kind in DESCRIBED[function] for name in members(kind)}
+    assert {name for name in options - told if not re.search(rf"`{name}\b", described)} == set()
 
 
 @pytest.mark.parametrize("name", ["", *_COMMANDS])

@@ -22,7 +22,7 @@ from helpers.requirements import req
 from helpers.running import run, until
 from mcprev.cli import main
 from mcprev.client import probing
-from mcprev.client.connect import PROBE
+from mcprev.client.connect_options import PROBE
 from mcprev.errors import ConnectionLost, NegotiationError
 from mcprev.revisions import DEFAULT, Era, HttpShape, Revision
 from mcprev.transports.stdio.client import UNANSWERED

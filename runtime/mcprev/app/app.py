@@ -11,16 +11,15 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, overload
 
-from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplate, Visible
+from mcprev.app.entries import Prompt, RegisteredTool, Resource, ResourceTemplate
 from mcprev.app.handlers import HANDLERS, Handler, canonical_uri, guard_of
 from mcprev.app.openapi.sources import AppSources
 from mcprev.app.options import (
     NOT_MOUNTED,
+    AppOptions,
     EntryOptions,
     ResourceOptions,
-    ServerOptions,
     ToolOptions,
-    check_server_options,
     check_texts,
     check_variables,
     lists_of,
@@ -32,6 +31,7 @@ from mcprev.app.results import ToolReturns
 from mcprev.app.routed import Routed
 from mcprev.app.signatures import Function, TimedFunction
 from mcprev.app.uri_templates import Template
+from mcprev.core.options import check_named, check_options, shows_options
 from mcprev.errors import LocalProtocolError
 from mcprev.protocol.tasks import Support
 from mcprev.protocol.tool_names import TOOL_NAME
@@ -40,11 +40,9 @@ from mcprev.server.service import HOST, PORT
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from typing_extensions import Unpack
 
-    from mcprev.server.server import Lifespan
+    from mcprev.server.server import Lifespan, ServerOptions
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
@@ -69,46 +67,24 @@ class App(Routed, Pages, AppSources):
     an existing kind can be registered at any time, also by a function that runs in a thread; clients are notified.
     """
 
-    def __init__(
-        self,
-        name: str,
-        version: str = "0.0.0",
-        *,
-        visible: Visible | None = None,
-        executor: Executor | None = None,
-        strict_arguments: bool = False,
-        list_ttl_ms: int = 0,
-        **options: Unpack[ServerOptions],
-    ) -> None:
-        """Set the name and version that clients see, and the options. Set a version: clients and logs tell servers apart by it.
+    @shows_options(AppOptions)
+    def __init__(self, name: str, version: str = "0.0.0", **options: Unpack[AppOptions]) -> None:
+        """Set the name and version that clients see, and the options: those of `AppOptions`.
 
-        - `visible(context, tags)` is called for each request and each tool, resource, template and prompt. If it
-          returns False, the client of this request does not see the entry: it is not listed, and a call gets the
-          error of an unknown name. None: every client sees every entry. It may be async. If it raises, or returns
-          anything but True and False, that is logged, and the entry is not seen.
-        - `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor(64)`. The
-          app does not shut it down. None: threads that the apps of an event loop share, and nothing else: functions
-          that block do not delay what else uses the event loop's executor, such as looking up host names.
-        - `strict_arguments=True` refuses an argument of a tool whose JSON type is not that of the schema. False: it is
-          converted where that loses nothing, as models often send text: `"1"` is 1 for an `int`, `"true"` is True for a
-          `bool`, JSON text is the object or list that it holds, and `""` is None for an optional one.
-        - `list_ttl_ms` is how long each client may keep the lists of tools, resources, templates and prompts, in
-          milliseconds; it has no effect at revisions without such hints. 0: clients ask each time.
-        - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
-          `extensions`, `requires`, `states`, `store`, `state`, `tasks`, `lifespan`, `middleware`, `auth`, `http`,
-          `on_downgrade`, `show_errors`, `ping_interval`, `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes
-          them.
+        Set a version: clients and logs tell servers apart by it.
 
         Raises `TypeError` for an unknown option and for one of another kind, and `ValueError` for a limit of 0 and a negative number.
         """
         super().__init__()
-        own = {"visible": visible, "executor": executor, "strict_arguments": strict_arguments}
-        named = {"name": name, "version": version}
-        check_server_options({**named, **own, "list_ttl_ms": list_ttl_ms, **options})
+        check_named(name, version)
+        check_options("App", AppOptions, options)
+        list_ttl_ms = options.pop("list_ttl_ms", 0)
         if list_ttl_ms < 0:
             raise ValueError(f"`list_ttl_ms` is {list_ttl_ms}; use 0 or a larger number")
-        self._executor, self._lenient = executor, not strict_arguments
-        self._name, self._version, self._options = name, version, options
+        visible, self._executor = options.pop("visible", None), options.pop("executor", None)
+        self._lenient = not options.pop("strict_arguments", False)
+        self._name, self._version = name, version
+        self._options: ServerOptions = options
         tasks = options.get("tasks")
         self._registered = Registry(
             visible=visible,

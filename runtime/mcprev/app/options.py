@@ -1,38 +1,27 @@
 """The options of `mcprev.App` and of its decorators."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict
 
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
-from mcprev.core.options.names import no_such_option
-from mcprev.core.options.server import check_server_kinds
+from mcprev.core.options import Takes, fits, has, is_a
 from mcprev.errors import Json
 from mcprev.json_schema.typed import Schema
 from mcprev.server.context import Context
+from mcprev.server.server import ServerOptions
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
-    from mcprev.auth.bearer import Bearer
-    from mcprev.conversion import OnDowngrade
-    from mcprev.core.capabilities import DeclaredExtension
-    from mcprev.core.store import Records
+    from concurrent.futures import Executor
+
+    from mcprev.app.entries import Visible
     from mcprev.extensions.ui import ToolInterface, UserInterface
-    from mcprev.protocol.request_state import RequestStateSealer
-    from mcprev.server.middleware import Middleware
-    from mcprev.server.server import Lifespan
-    from mcprev.server.session_state import StateLimits
-    from mcprev.server.tasks import Tasks
-    from mcprev.transports.http.server.options import HttpOptions
 
 _OWN: Final = (
     "tags", "visible", "task", "ui", "version", "timeout", "strict_arguments", "ttl_ms", "cache_scope",
 )  # fmt: skip
 """Options that are not sent to clients as members of the entry."""
-_OF_APPS: Final = ("visible", "executor", "strict_arguments", "list_ttl_ms")
-"""The options of `mcprev.App` that are its own."""
 NOT_MOUNTED: Final = {
     "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
     **dict.fromkeys(
@@ -43,63 +32,32 @@ NOT_MOUNTED: Final = {
 """Options that would have no effect in a mounted app, and what to do instead."""
 
 
-class ServerOptions(TypedDict, total=False):
-    """The options of `mcprev.App` that it passes to `mcprev.Server`."""
+class FunctionOptions(TypedDict, total=False):
+    """The options of `mcprev.App` about its functions."""
 
-    revisions: tuple[str, ...] | list[str] | None
-    """The revisions to offer, such as `["2025-11-25"]`. None: every dated one; the draft is offered only if named."""
-    instructions: str | None
-    """Advice on how to use the server, for the model of the client."""
-    title: str | None
-    """The name of the server that clients display."""
-    description: str | None
-    """A description of the server, for people."""
-    website_url: str | None
-    """The URL of the server's website."""
-    icons: Sequence[models.Icon]
-    """Icons of the server that clients display."""
-    exact: Mapping[str, object] | None
-    """Handlers by revision, each written in the types of that revision. Clients of that revision are served by its
-    handler and not by the app's functions."""
-    capabilities: models.ServerCapabilities | None
-    """Capabilities to declare in addition to those that follow from the registered functions."""
-    extensions: Sequence[DeclaredExtension]
-    """The extensions to declare, each a `mcprev.Extension`, with the methods that they add."""
-    requires: Mapping[str, models.ClientCapabilities] | None
-    """Client capabilities that a method requires, by method, such as `tools/call`. A client that does not declare them
-    gets the error `MissingClientCapability`."""
-    states: RequestStateSealer | None
-    """Signs request state. Pass a `mcprev.RequestStateSealer` with keys if several processes serve the same clients.
-    None: keys in the `store`, or a key of this process."""
-    store: Records | None
-    """What processes that serve the same clients share: `ctx.session`, tasks, keys of request states, changes and rate
-    limits. None: the memory of this process."""
-    state: StateLimits | None
-    """The limits of `ctx.session` for each session. None: the defaults of `mcprev.StateLimits`."""
-    tasks: Tasks | None
-    """The tools that can run as tasks, and the limits of tasks; see `mcprev.Tasks`. None: those with the option `task`."""
-    lifespan: Lifespan | Sequence[Lifespan]
-    """An async generator function that gets the server, opens what functions need, yields it, and closes it; or
-    several, entered in order. It runs once, from before the first request until after the last one."""
-    middleware: Sequence[Middleware]
-    """Functions `async def f(call, call_next)` around every call of a registered function, the first one outermost."""
-    auth: Bearer | None
-    """Requires and verifies access tokens of HTTP clients, such as a `mcprev.Bearer`. None: no tokens are required."""
-    http: HttpOptions | None
-    """The other options of serving over HTTP, such as `{"origins": ["https://app.example"], "drain": 10}`. They hold for
-    `run_http`, `asgi` and `mcprev serve`, whose own options replace them one by one."""
-    on_downgrade: OnDowngrade | None
-    """Called with each value that the revision of the client cannot represent; returns the value to send instead. None:
-    the default replacements."""
-    show_errors: bool
-    """Whether the text of every exception of a tool is sent to the model. Default: only that of `ToolError`."""
-    ping_interval: float | None
-    """Seconds between pings to clients with a session. A client that does not respond within 10 s is disconnected.
-    None: no pings."""
-    max_line: int
-    """The maximum size of a message in bytes on stdio and in memory: 16 MiB by default."""
-    max_handlers: int
-    """The maximum number of requests of one connection that are served at a time: 1,024 by default."""
+    visible: Annotated["Visible | None", Takes(fits(callable), "a function of the context and the tags")]
+    """Called as `visible(context, tags)` for each request and each tool, resource, template and prompt. If it returns False,
+    the client of this request does not see the entry: it is not listed, and a call gets the error of an unknown name. None:
+    every client sees every entry. It may be async. If it raises, or returns anything but True and False, that is logged, and
+    the entry is not seen."""
+    executor: Annotated[
+        "Executor | None",
+        Takes(has("submit"), "an executor, such as concurrent.futures.ThreadPoolExecutor(64)"),
+    ]
+    """Runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor(64)`. The app does not shut it
+    down. None: threads that the apps of an event loop share, and nothing else: functions that block do not delay what else
+    uses the event loop's executor, such as looking up host names."""
+    strict_arguments: Annotated[bool, Takes(is_a(bool), "True or False", default=False)]
+    """True refuses an argument of a tool whose JSON type is not that of the schema. False, the default: it is converted where
+    that loses nothing, as models often send text: `"1"` is 1 for an `int`, `"true"` is True for a `bool`, JSON text is the
+    object or list that it holds, and `""` is None for an optional one."""
+    list_ttl_ms: Annotated[int, Takes(is_a(int), "a number of milliseconds", 0)]
+    """How long each client may keep the lists of tools, resources, templates and prompts, in milliseconds; it has no effect
+    at revisions without such hints. 0, the default: clients ask each time."""
+
+
+class AppOptions(FunctionOptions, ServerOptions, total=False):
+    """The options of `mcprev.App`."""
 
 
 class EntryOptions(TypedDict, total=False):
@@ -139,7 +97,7 @@ class ToolOptions(EntryOptions, total=False):
     async runs on, as its thread cannot be stopped. Default: no limit."""
     strict_arguments: bool
     """True refuses arguments of other types, as `App` describes. Default: the option of the app."""
-    ui: UserInterface | ToolInterface
+    ui: "UserInterface | ToolInterface"
     """The page that shows the results in clients that show pages, as `App.ui` returns it; with `page.app_only`, the page
     calls the tool and the model does not see it. Default: none."""
 
@@ -157,16 +115,6 @@ class ResourceOptions(EntryOptions, total=False):
     """`public`: clients may share cached contents between users. `private`, the default, and for what only some clients
     see: they must not.
     """
-
-
-def check_server_options(options: Mapping[str, object]) -> None:
-    """Raise `TypeError` for an unknown option of `App`, and for one whose value is of another kind: what to pass.
-
-    `options` has the name and the version too.
-    """
-    for name in options.keys() - {"name", "version", *_OF_APPS, *ServerOptions.__annotations__}:
-        raise no_such_option("App", name, (*_OF_APPS, *ServerOptions.__annotations__))
-    check_server_kinds(options)
 
 
 def read_options(

@@ -17,10 +17,10 @@ from mcprev_types.latest import models
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mcprev.app.options import ServerOptions
     from mcprev.core.capabilities import DeclaredExtension
     from mcprev.errors import Json
     from mcprev.extensions.ui import Csp, Permission, ToolInterface, UserInterface
+    from mcprev.server.server import ServerOptions
 
 
 def shows_pages(ctx: Context) -> bool:

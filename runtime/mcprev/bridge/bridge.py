@@ -119,15 +119,17 @@ class Bridge(Service):
                 instructions=None,
                 requires={},
             ),
-            states=states,
+            {
+                "states": states,
+                "store": store,
+                "tasks": Tasks({}),
+                "middleware": middleware,
+                "auth": auth,
+                "http": http,
+            },
             # All servers of a process have its key, and no bridge continues calls of another.
             audience=token_urlsafe(16),
-            store=store,
-            tasks=Tasks({}),
             lifespans=[self._run],
-            middleware=middleware,
-            auth=auth,
-            http=http,
             new_protocol=OpeningProtocol,
         )
         self._prefixes: Prefixes = prefixes

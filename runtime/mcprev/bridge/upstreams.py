@@ -18,7 +18,7 @@ from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, U
 from mcprev.bridge.outages import Outage
 from mcprev.bridge.probing import preferred
 from mcprev.bridge.upstream import Caller, Receiver, ServerMessages, Upstream, logger
-from mcprev.client.connect import OPEN
+from mcprev.client.connect_options import OPEN
 from mcprev.client.opener import Opener
 from mcprev.client.probing import open_soon
 from mcprev.client.targets import Target

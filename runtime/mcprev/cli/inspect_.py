@@ -134,7 +134,7 @@ async def inspect_server(
     `pages` says whether the client declares that it shows pages.
     """
     import mcprev
-    from mcprev.client.connect import PROBE
+    from mcprev.client.connect_options import PROBE
     from mcprev.client.recording.responses import ResponseNotes
 
     opening = mcprev.connect(

@@ -85,7 +85,7 @@ async def _log_in(server: NamedServer, auth: OAuth, names: list[str] | None, sec
     """Connect, and read a list, as some servers require a token for no less; remember the client that logged in."""
     import mcprev
     from mcprev import errors
-    from mcprev.client.connect import PROBE
+    from mcprev.client.connect_options import PROBE
 
     target = server.target(auth=auth)
     opening = mcprev.connect(

@@ -116,7 +116,7 @@ class ServerUse:
     @asynccontextmanager
     async def _connected(self, output: ServerOutput) -> AsyncIterator[Client]:
         import mcprev
-        from mcprev.client.connect import PROBE
+        from mcprev.client.connect_options import PROBE
 
         options = self.answers.options()
         limit = None if self.answers.by_hand else self.timeout  # who is asked takes his time

@@ -7,61 +7,45 @@ STDIO-7).
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from mcprev.client.callbacks import (
-    Elicitation,
-    LogMessage,
-    OnChange,
-    OnWire,
-    Roots,
-    Sampling,
-    handler_of,
-    report_changes,
-)
+from mcprev.client.callbacks import handler_of, report_changes
 from mcprev.client.client import Client
+from mcprev.client.connect_options import OPEN, PROBE, ConnectionOptions
 from mcprev.client.open_blocks import OpenBlocks
 from mcprev.client.opener import Opener
 from mcprev.client.options import TIMEOUT, TOTAL
 from mcprev.client.probing import open_soon
-from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
-from mcprev.client.server_cache import Policy, ServerCache
-from mcprev.client.session import ClientSession, ClientSettings, SessionFactory
+from mcprev.client.request_handler import ClientRequestHandler
+from mcprev.client.server_cache import ServerCache
+from mcprev.client.session import ClientSession, ClientSettings
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.core.capabilities import (
     ClientCapabilities,
-    DeclaredExtension,
     checked_handler,
     introduction,
     spoken,
     with_extensions,
 )
 from mcprev.core.keepalive import check_interval
-from mcprev.core.options.names import names_options
-from mcprev.core.options.objects import check_option
+from mcprev.core.options import check_options, shows_options
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import steps, versions as negotiate
 from mcprev.protocol.tap import Tap
-from mcprev.revisions import Era
 from mcprev.version import __version__
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from mcprev.client.recording.recording import Recording
     from mcprev.transports.memory import PipeServer
-    from mcprev_types.latest import models
-
-PROBE: Final = 10.0
-"""Seconds to wait for the response to `server/discover`: longer than a server takes to start."""
-OPEN: Final = 60.0
-"""Seconds to wait for the response to `initialize`."""
 
 
 class connect:  # noqa: N801 - called like a function
@@ -71,122 +55,49 @@ class connect:  # noqa: N801 - called like a function
     may be inside `async with` of one object at once; each has a client of its own.
     """
 
-    @names_options("connect")
+    @shows_options(ConnectionOptions)
     def __init__(
-        self,
-        target: Target | PipeServer | HasServer | str,
-        *,
-        handler: ClientHandler | None = None,
-        roots: Roots | None = None,
-        sampling: Sampling | None = None,
-        elicitation: Elicitation | None = None,
-        logging: LogMessage | None = None,
-        on_change: OnChange | None = None,
-        name: str = "mcprev",
-        version: str = __version__,
-        title: str | None = None,
-        description: str | None = None,
-        website_url: str | None = None,
-        icons: Sequence[models.Icon] = (),
-        revisions: Sequence[str] | None = None,
-        mode: str = "auto",
-        capabilities: models.ClientCapabilities | None = None,
-        extensions: Sequence[DeclaredExtension] = (),
-        exact: Mapping[str, object] | None = None,
-        prior: models.DiscoverResult | None = None,
-        era: Era | None = None,
-        timeout: float | None = TIMEOUT,
-        total_timeout: float | None = TOTAL,
-        probe_timeout: float = PROBE,
-        open_timeout: float = OPEN,
-        restart: ReconnectPolicy | bool = True,
-        cache: ResultCache | bool = True,
-        validate: Policy = "warn",
-        strict: bool = False,
-        ping_interval: float | None = None,
-        tasks: bool = True,
-        record: str | os.PathLike[str] | None = None,
-        tap: OnWire | None = None,
-        telemetry: SessionFactory | None = None,
+        self, target: Target | PipeServer | HasServer | str, **options: Unpack[ConnectionOptions]
     ) -> None:
-        """Prepare a connection to `target`; `async with` or `await` opens it. Times are in seconds.
+        """Prepare a connection to `target`, with the options of `ConnectionOptions`; `async with` or `await` opens it.
 
-        - `target` is a URL, for `mcprev.http(url)`; `mcprev.stdio(command, ...)`, for a process to start; or a
-          `mcprev.Server` or `mcprev.App` of this process.
-        - `handler` is a `mcprev.ClientHandler` for the server's requests and notifications; the client declares the
-          capabilities of the methods that it overrides. `capabilities` are declared too, such as the URL mode of
-          elicitation. `exact` maps revisions to handlers that get params in the types of that revision.
-        - `extensions` are the extensions to declare, each a `mcprev.Extension`, with the methods that they add.
-        - `roots`, `sampling`, `elicitation` and `logging` replace a handler. `roots` is a sequence of paths, `file:`
-          URIs or `Root` models, read again for each request. The others are functions, async or not, that get the
-          params: `sampling` returns a `CreateMessageResult`; `elicitation` the content of the form as a dict, None to
-          decline, or an `ElicitResult`; `logging` gets log messages, which `client.set_log_level` requests.
-        - `on_change`, async or not, is called with each `mcprev.Change` of the lists of tools, prompts and resources.
-        - `name`, `version`, `title`, `description`, `website_url` and `icons` describe this client to the server.
-        - `revisions` are the revisions to negotiate. None: every dated revision. `mode` narrows them: `auto` keeps all,
-          `legacy` keeps those with an `initialize` handshake, and the name of a revision keeps that one.
-        - `prior` is an earlier result of `server/discover` of this server, and `era` the `client.spoken.era` of an
-          earlier connection. Either saves a request.
-        - `timeout` is the maximum time without a response or progress (60 by default), `total_timeout` that of a whole
-          call (600); None: no maximum. `probe_timeout` is that of the response to `server/discover` (10), behind which
-          `initialize` is sent after 1 s; `open_timeout` that of the response to `initialize` (60).
-        - `restart` is a `mcprev.ReconnectPolicy` for lost connections. True: that of the target, `ReconnectPolicy()`
-          for `stdio` and `http`. False: a lost connection is not opened again. A call in progress fails when the
-          connection is lost; it is not repeated, because a new server process has no state.
-        - `cache` stores results for as long as the server allows. True: in a cache of this client alone. False: not. A
-          `mcprev.ResultCache` can be shared by targets with a `cache_key`, its private results by the same `principal`.
-        - `validate`: if a tool's result does not match the tool's output schema, `warn` logs it, `strict` raises
-          `RemoteProtocolError`, and `off` does not check.
-        - `ping_interval` is the time between pings, at revisions with `ping`. The connection to a server that does
-          not respond within 10 s is closed. None: no pings.
-        - `tasks` declares that the server may respond to a call with a task; the client waits for the task's result.
-        - `strict=True` raises `RemoteProtocolError` for a list with an entry that is not valid. False, the default: the
-          entry is left out, a warning is logged, and `Client.invalid_entries` has it.
-        - `record` is the path of a file to which every message is appended, for `mcprev validate`, with arguments and
-          results, and the status and media type of HTTP responses, but without HTTP headers and members with names of secrets. None: no recording.
-        - `tap` is a function that is called with each `mcprev.WireEvent`: all that is sent and received, with its secrets,
-          in the order of the wire. It must not be async or block. If it raises, it is not called again.
-        - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id in `_meta`.
+        `target` is a URL, for `mcprev.http(url)`; `mcprev.stdio(command, ...)`, for a process to start; or a
+        `mcprev.Server` or `mcprev.App` of this process.
 
-        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for an unknown option, for a
-        target, handler or tap of another type, and for a handler together with functions that replace it.
+        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for an unknown option and for one of
+        another kind, for a target or handler of another type, and for a handler together with functions that replace it.
         """
+        check_options("connect", ConnectionOptions, options)
         self._target = target = target_of(target)
-        functions = handler_of(roots, sampling, elicitation, logging)
-        if functions is not None and handler is not None:
-            raise TypeError("pass `handler`, or roots and functions that replace it, but not both")
-        handler = functions or handler
+        self._identity = _identity(options)
+        restart = options.get("restart", True)
         policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart is True else restart or NEVER
+        cache = options.get("cache", True)
         if isinstance(cache, bool):
             cache = ResultCache() if cache else ResultCache(max_bytes=1)  # which no result fits in
         server = getattr(target, "cache_key", None) or object()
         scope = Scope(server, getattr(target, "principal", None) or object())
-        spoken_revisions, own = spoken(negotiate.allow(revisions, mode), exact, "ClientHandler")
-        own_capabilities = {} if capabilities is None else capabilities.to_wire()
-        declared, added = with_extensions(own_capabilities, extensions, "ClientHandler")
-        identity = ClientCapabilities(
-            handler=object() if handler is None else checked_handler(handler, "ClientHandler"),
-            info=introduction(
-                name, version, icons, title=title, description=description, websiteUrl=website_url
-            ),
-            revisions=spoken_revisions,
-            exact=own,
-            declared=declared,
-            added=added,
-            tasks=tasks,
+        self._server_cache = ServerCache(cache, scope, options.get("validate", "warn"))
+        self._new_opener = partial(
+            Opener,
+            target,
+            self._identity,
+            options.get("probe_timeout", PROBE),
+            options.get("open_timeout", OPEN),
         )
-        self._server_cache = ServerCache(cache, scope, validate)
-        self._new_opener = partial(Opener, target, identity, probe_timeout, open_timeout)
         self._new_settings = partial(
-            ClientSettings, identity, (timeout, total_timeout), policy, check_interval(ping_interval),
-            self._server_cache, strict=strict,
-        )  # fmt: skip
-        self._identity, self._telemetry = identity, telemetry
+            ClientSettings,
+            self._identity,
+            (options.get("timeout", TIMEOUT), options.get("total_timeout", TOTAL)),
+            policy,
+            check_interval(options.get("ping_interval")),
+            self._server_cache,
+            strict=options.get("strict", False),
+        )
+        prior, tap = options.get("prior"), options.get("tap")
+        self._telemetry, self._era = options.get("telemetry"), options.get("era")
         self._prior = None if prior is None else prior.to_wire()
-        self._era = era
-        self._on_change = on_change
-        self._record = record
-        check_option("tap", tap, "__call__", "a function, which is called with each WireEvent")
+        self._on_change, self._record = options.get("on_change"), options.get("record")
         self._tap: Tap | None = None
         if tap is not None:
             from mcprev.client.recording.tap import WireTap
@@ -257,3 +168,34 @@ class connect:  # noqa: N801 - called like a function
     @override
     def __repr__(self) -> str:
         return f"<connect {self._target!r}>"
+
+
+def _identity(options: ConnectionOptions) -> ClientCapabilities:
+    """Return what a client declares. Raises the errors of `connect`."""
+    handler, capabilities = options.get("handler"), options.get("capabilities")
+    functions = handler_of(
+        options.get("roots"), options.get("sampling"), options.get("elicitation"), options.get("logging")
+    )
+    if functions is not None and handler is not None:
+        raise TypeError("pass `handler`, or roots and functions that replace it, but not both")
+    handler = functions or handler
+    allowed = negotiate.allow(options.get("revisions"), options.get("mode", "auto"))
+    revisions, own = spoken(allowed, options.get("exact"), "ClientHandler")
+    own_capabilities = {} if capabilities is None else capabilities.to_wire()
+    declared, added = with_extensions(own_capabilities, options.get("extensions", ()), "ClientHandler")
+    return ClientCapabilities(
+        handler=object() if handler is None else checked_handler(handler, "ClientHandler"),
+        info=introduction(
+            options.get("name", "mcprev"),
+            options.get("version", __version__),
+            options.get("icons", ()),
+            title=options.get("title"),
+            description=options.get("description"),
+            websiteUrl=options.get("website_url"),
+        ),
+        revisions=revisions,
+        exact=own,
+        declared=declared,
+        added=added,
+        tasks=options.get("tasks", True),
+    )

@@ -9,63 +9,39 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
     Callable,
     Generator,
     Iterable,
     Mapping,
-    Sequence,
 )
 from contextlib import suppress
 from functools import partial as with_arguments
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import Unpack, override
 
 from mcprev.callbacks import at_once
-from mcprev.client.callbacks import Roots
 from mcprev.client.calls import result_reader
 from mcprev.client.client import Client
 from mcprev.client.connect import connect
+from mcprev.client.connect_options import ConnectOptions
 from mcprev.client.host_config import SEPARATOR, Config, prefix_of, targets_of
 from mcprev.client.methods import Methods
 from mcprev.client.open_blocks import OpenBlocks
 from mcprev.client.options import Options
-from mcprev.client.subscriptions import Change
+from mcprev.core.options import check_options, shows_options
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 from mcprev.protocol.tool_names import stands_for, with_prefix
 from mcprev_types import Model, UnknownContent
-
-if TYPE_CHECKING:
-    from mcprev.client.recording.tap import WireEvent
-    from mcprev.client.request_handler import ClientHandler
-    from mcprev.client.server_cache import Policy
-    from mcprev.client.session import SessionFactory
-    from mcprev.core.capabilities import DeclaredExtension
-    from mcprev.core.questions import Reply
-    from mcprev.core.reconnect_policy import ReconnectPolicy
-    from mcprev.protocol.cache import ResultCache
-    from mcprev.revisions import Era
-    from mcprev_types.latest import models
-
 
 LIST_TIMEOUT: Final = 30.0
 """Seconds that a server has for a whole list, unless a call has `total_timeout`."""
 MAX_FORMS: Final = 10_000
 """The maximum number of names of tools whose valid forms are kept; the oldest are made again by the next list."""
-RootsOf: TypeAlias = "Roots | Callable[[str], Roots]"
-SamplingOf: TypeAlias = (
-    "Callable[[str, models.CreateMessageRequestParams], Awaitable[models.CreateMessageResult] | models.CreateMessageResult]"
-)
-ElicitationOf: TypeAlias = "Callable[[str, models.ElicitRequestParams], Awaitable[Reply] | Reply]"
-LogMessageOf: TypeAlias = "Callable[[str, models.LoggingMessageNotificationParams], Awaitable[None] | None]"
-OnWireOf: TypeAlias = "Callable[[str, WireEvent], object]"
-OnChangeOf: TypeAlias = Callable[[str, Change], Awaitable[None] | None]
 Failure: TypeAlias = McpError | OSError
 """Why a server is missing: it cannot be reached, or the file for `record` cannot be written."""
 T = TypeVar("T")
@@ -87,43 +63,6 @@ _CALLS: Final[Mapping[str, str]] = {
     "resources/read": "uri",
     "completion/complete": "ref",
 }
-
-
-class ConnectOptions(TypedDict, total=False):
-    """The options of `mcprev.connect`; functions among them get the name of the server as the first argument."""
-
-    handler: ClientHandler | None
-    roots: RootsOf | None
-    sampling: SamplingOf | None
-    elicitation: ElicitationOf | None
-    logging: LogMessageOf | None
-    on_change: OnChangeOf | None
-    name: str
-    version: str
-    title: str | None
-    description: str | None
-    website_url: str | None
-    icons: Sequence[models.Icon]
-    revisions: Sequence[str] | None
-    mode: str
-    capabilities: models.ClientCapabilities | None
-    extensions: Sequence[DeclaredExtension]
-    exact: Mapping[str, object] | None
-    prior: models.DiscoverResult | None
-    era: Era | None
-    timeout: float | None
-    total_timeout: float | None
-    probe_timeout: float
-    open_timeout: float
-    restart: ReconnectPolicy | bool
-    cache: ResultCache | bool
-    validate: Policy
-    strict: bool
-    ping_interval: float | None
-    tasks: bool
-    record: str | os.PathLike[str] | None
-    tap: OnWireOf | None
-    telemetry: SessionFactory | None
 
 
 class Clients(Methods):
@@ -391,6 +330,7 @@ def _tell(function: Callable[[str, Any], Any], server: str, prefix: str, params:
 class connect_all:  # noqa: N801 - called like a function
     """Connects to several servers: `async with connect_all("mcp.json") as clients`, or `await connect_all(...)`."""
 
+    @shows_options(ConnectOptions)
     def __init__(
         self,
         config: Config,
@@ -409,14 +349,14 @@ class connect_all:  # noqa: N801 - called like a function
           `Clients.list_errors` have their errors. False, the default: `ServersFailed` has the error of each such
           server; if one cannot be reached, all connections are closed.
         - `separator` is the text between the name of a server and that of a tool or prompt, or a URI.
-        - `options` are those of `connect`; they hold for each server. The functions `sampling`, `elicitation`,
-          `logging` and `on_change` get the name of the server first, as in `elicitation(server, params)`; `roots` may
-          be a function of that name. A `handler` finds it as `ctx.client.server_name`; the params that it gets lead to
+        - `options` are those of `ConnectOptions`; they hold for each server. Functions get the name of the server first, as in
+          `elicitation(server, params)`. A `handler` finds it as `ctx.client.server_name`; the params that it gets lead to
           `ctx.client`, and have no prefixes.
 
         Raises `OSError` for a file that cannot be read, `ValueError` for an invalid configuration, and the errors of
         `connect` for its options.
         """
+        check_options("connect_all", ConnectOptions, options)
         self._connecting: dict[str, connect] = {}
         for name, target in targets_of(config, separator).items():
             self._connecting[name] = connecting = connect(target, **_options_of(name, separator, options))

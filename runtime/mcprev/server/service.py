@@ -24,7 +24,7 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.protocol.uris import Spell, comparable, unescaped
-from mcprev.server.own_options import own_options
+from mcprev.server.options import ServiceOptions, options_of_http
 from mcprev.server.sending import Observer
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
@@ -35,14 +35,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from mcprev.auth.bearer import Bearer
     from mcprev.core.store import Records
     from mcprev.errors import Json
     from mcprev.server.lifespan import Enter, LifespanRunner
-    from mcprev.server.middleware import Middleware
-    from mcprev.server.session_state import SessionStates, StateLimits
+    from mcprev.server.session_state import SessionStates
     from mcprev.server.task_manager import TaskManager
-    from mcprev.server.tasks import Tasks
     from mcprev.sharing.changes import SharedChanges
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
@@ -65,31 +62,23 @@ class Service:
     def __init__(
         self,
         identity: ServerCapabilities,
+        options: ServiceOptions,
         *,
-        states: RequestStateSealer | None = None,
         audience: str = "",
-        store: Records | None = None,
-        state: StateLimits | None = None,
-        tasks: Tasks | None = None,
         lifespans: Sequence[Enter] = (),
-        middleware: Sequence[Middleware] = (),
-        auth: Bearer | None = None,
-        http: HttpOptions | None = None,
-        on_downgrade: OnDowngrade | None = None,
-        ping_interval: float | None = None,
-        max_line: int = MAX_LINE,
-        max_handlers: int = MAX_HANDLERS,
         new_protocol: Callable[[ServerCapabilities], ServerProtocol] = ServerProtocol,
     ) -> None:
-        """Set what clients are told of the server, and the options of `mcprev.Server`, which describes them.
+        """Set what clients are told of the server, and the options.
 
-        `audience` is that of request states without `states` and `store`. `new_protocol` makes the protocol of a
+        `audience` is that of request states without the options `states` and `store`. `new_protocol` makes the protocol of a
         connection that `connection` returns.
         """
         self.identity: ServerCapabilities = identity
         """What the server declares."""
         name = str(identity.info["name"])
-        self.records: Records | None = (store := COMMAND_STORE.get() or store)
+        states, state, tasks = options.get("states"), options.get("state"), options.get("tasks")
+        middleware = options.get("middleware", ())
+        self.records: Records | None = (store := COMMAND_STORE.get() or options.get("store"))
         """The whole store, which other servers may share."""
         self.store: Records | None = None
         """The records of this server alone in the `store`, for all its processes."""
@@ -123,9 +112,9 @@ class Service:
             from mcprev.server.lifespan import LifespanRunner
 
             self.lifespan = LifespanRunner(lifespans, self._end_work)
-        self.http: HttpOptions = own_options(auth, http)
+        self.http: HttpOptions = options_of_http(options)
         """The options of serving over HTTP, `auth` included."""
-        self.on_downgrade = on_downgrade
+        self.on_downgrade: OnDowngrade | None = options.get("on_downgrade")
         """Replaces values that the client's revision cannot represent; None to use the default replacements."""
         found = [each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer)][:1]
         self.observer: Observer | None = next(iter(found), None)
@@ -144,9 +133,9 @@ class Service:
         self.routes: Callable[[], Mapping[str, Route]] = dict
         """Returns the routes of the app, which are served beside those of the options."""
         self._new_protocol = new_protocol
-        self._max_line = max_line
-        self.max_handlers: int = max_handlers
-        self._ping_interval = check_interval(ping_interval)
+        self._max_line = options.get("max_line", MAX_LINE)
+        self.max_handlers: int = options.get("max_handlers", MAX_HANDLERS)
+        self._ping_interval = check_interval(options.get("ping_interval"))
         self.canonical_uri: Spell = unescaped
         """Returns the spelling of a URI for which requests are served, and by which policies decide."""
 

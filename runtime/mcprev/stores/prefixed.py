@@ -8,7 +8,7 @@ from typing import Final, TypeVar, cast
 
 from typing_extensions import override
 
-from mcprev.core.options.objects import check_store
+from mcprev.core.options import check_store
 from mcprev.core.store import LogBounds, LogItem, LogTail, Record, Records, Store
 from mcprev.stores.bounded import BoundedStore, within
 

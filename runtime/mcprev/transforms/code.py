@@ -19,7 +19,7 @@ from mcprev.app.app import App
 from mcprev.app.entries import RegisteredTool
 from mcprev.app.registry import Registry
 from mcprev.core.interfaces import client_of
-from mcprev.core.options.objects import check_option
+from mcprev.core.options import check_option
 from mcprev.core.shares import Shares, share_of
 from mcprev.core.tool_schemas import WRAPPER
 from mcprev.errors import Json, RpcError, ToolError, one_line

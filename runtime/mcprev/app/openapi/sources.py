@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcprev.app.options import ServerOptions
+from mcprev.app.options import AppOptions
 from mcprev.app.registry import Registry
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ class AppSources:
             self,
             name: str,
             version: str,
-            *,
-            executor: Executor | None = None,
-            **options: Unpack[ServerOptions],
+            **options: Unpack[AppOptions],
         ) -> None: ...
 
         def mount(self, app: Any, prefix: str | None = None) -> None:  # noqa: ANN401 - an `App`
@@ -56,7 +54,7 @@ class AppSources:
         select: Callable[[str, str, Mapping[str, Json]], bool] | None = None,
         routes: Sequence[OpenApiRoute] = (),
         output_schemas: bool = True,
-        **options: Unpack[ServerOptions],
+        **options: Unpack[AppOptions],
     ) -> Self:
         """Return an app whose tools are the operations of an OpenAPI 3.0 or 3.1 document, and call its HTTP API.
 
@@ -81,7 +79,7 @@ class AppSources:
         """
         from mcprev.app.openapi.openapi import Api
 
-        strict = bool(options.get("strict_arguments", False))
+        strict = options.get("strict_arguments", False)
         api = Api(
             document, base_url, session, headers, select, routes,
             output_schemas=output_schemas, strict_arguments=strict,
@@ -104,7 +102,7 @@ class AppSources:
         routes: Sequence[OpenApiRoute] = (),
         output_schemas: bool = True,
         web_lifespan: bool = True,
-        **options: Unpack[ServerOptions],
+        **options: Unpack[AppOptions],
     ) -> Self:
         """Return an app whose tools are the operations of a FastAPI app in the same process; no network is used.
 
@@ -117,7 +115,7 @@ class AppSources:
         from mcprev.app.openapi.openapi import Api
 
         session = AsgiSession(web, MAX_BODY)
-        strict = bool(options.get("strict_arguments", False))
+        strict = options.get("strict_arguments", False)
         api = Api(
             web.openapi(), base_url, session, headers, select, routes,
             output_schemas=output_schemas, strict_arguments=strict,
@@ -131,7 +129,7 @@ class AppSources:
         return app
 
     @classmethod
-    def from_folder(cls, path: str | Path, name: str, version: str, **options: Unpack[ServerOptions]) -> Self:
+    def from_folder(cls, path: str | Path, name: str, version: str, **options: Unpack[AppOptions]) -> Self:
         """Return an app with the tools, resources and prompts of a folder of Python files; see `add_folder`.
 
         `options` are those of `App`.

@@ -47,7 +47,7 @@ from mcprev.auth.authorization_server.web import (
 from mcprev.auth.client.discovery import OAUTH, OPENID
 from mcprev.auth.urls import canonical_resource, check_issuer
 from mcprev.callbacks import allows
-from mcprev.core.options.objects import check_store
+from mcprev.core.options import check_store
 from mcprev.core.store import Records
 from mcprev.errors import AuthError, Json
 from mcprev.transports.http.security import is_loopback

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
-from mcprev.core.options.objects import check_option
+from mcprev.core.options import check_option
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation.steps import HTTP, Discover, Plan, ProbeCache, ProbeResult

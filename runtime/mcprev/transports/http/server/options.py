@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
-from mcprev.core.options.objects import check_option
+from mcprev.core.options import check_option
 from mcprev.transports.http.security import MAX_HEADERS
 from mcprev.transports.http.server.body_budget import MAX_BODIES, MAX_BODY, MAX_VALUES
 from mcprev.transports.http.server.event_store import EventStore, MemoryEvents
