@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Binding as Binding,
         Child as Child,
         Direction as Direction,
+        ExtensionInfo as ExtensionInfo,
         Kind as Kind,
         MethodNotHandled as MethodNotHandled,
         MethodSpec as MethodSpec,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Sender as Sender,
         Transport as Transport,
         TypeDelta as TypeDelta,
+        VersionInfo as VersionInfo,
     )
     from .index import LATEST as LATEST, REVISIONS as REVISIONS
 else:
@@ -45,6 +47,7 @@ else:
                 "Binding",
                 "Child",
                 "Direction",
+                "ExtensionInfo",
                 "Kind",
                 "MethodNotHandled",
                 "MethodSpec",
@@ -52,6 +55,7 @@ else:
                 "Sender",
                 "Transport",
                 "TypeDelta",
+                "VersionInfo",
             ),
             ".index": ("LATEST", "REVISIONS"),
         },

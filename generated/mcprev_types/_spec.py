@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -129,6 +130,44 @@ class RevisionInfo:
     sha256: str
     """The digest of upstream's schema.ts."""
     spec: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """One generated version of an extension: its contents and its source."""
+
+    version: str
+    base: str
+    """The revision that it is based on, from whose package it imports types."""
+    package: str
+    """The name of the version's package, such as `v2026_07_28`."""
+    status: str
+    """`final` or `draft`."""
+    requests: int
+    notifications: int
+    types: int
+    """The number of types that the schema declares."""
+    source: str
+    """The URL of upstream's schema.ts; of the text, if that is all there is."""
+    commit: str
+    sha256: str
+    """The digest of upstream's schema.ts; without one, that of the contract that was written from the text."""
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionInfo:
+    """An extension: its names, and its versions."""
+
+    id: str
+    """The name in the capabilities of both sides."""
+    title: str
+    package: str
+    """The name of its package in `mcprev_types.extensions`, which has the types of the newest final version."""
+    latest: str
+    """That version."""
+    versions: Mapping[str, VersionInfo]
+    """The versions by name, oldest first."""
 
 
 class MethodNotHandled(Exception):

@@ -19,8 +19,17 @@ from mcprev_codegen.build.pages import PAGES_KNOWN_BY, comparison_pages, is_page
 from mcprev_codegen.checkout import Decision, decision_status, missing_steps
 from mcprev_codegen.emit import TARGETS, RevisionChain, project_file, with_chosen_names
 from mcprev_codegen.errors import InputError
-from mcprev_codegen.facts import Revision, dated, load_custom, load_pinned
-from mcprev_codegen.inputs import SchemaFolder, load_pins, refuse_link, resolved, write_new
+from mcprev_codegen.facts import Revision, dated, load_custom, load_pinned, load_versions
+from mcprev_codegen.inputs import (
+    SchemaFolder,
+    extension_versions,
+    is_dated,
+    joined_name,
+    load_pins,
+    refuse_link,
+    resolved,
+    write_new,
+)
 from mcprev_codegen.output_folder import Tree, apply_plans, planned_changes
 from mcprev_codegen.python import is_identifier
 
@@ -78,12 +87,16 @@ def generate(
         raise InputError(
             f"{out}: this folder is for the packages of target {DEFAULT_TARGET}; pass another one"
         )
-    wanted = [custom.name] if custom else _pinned_names(folder, only)
+    kind = TARGETS[target]
+    wanted = [custom.name] if custom else _pinned_names(folder, only, extensions=kind.extensions is not None)
     pinned = load_pinned(folder)
     status = decision_status(folder, pinned)
-    kind = TARGETS[target]
     custom = custom and with_chosen_names(custom, kind.reserved)
-    job = _Job(target, custom, pinned, [name for name in dated(folder) if name not in status.pending])
+    versions = {} if custom or kind.extensions is None else load_versions(folder)
+    if not (out / "index.py").is_file():
+        wanted = _with_bases(wanted, pinned, versions)
+    complete = [name for name in dated(folder) if name not in status.pending]
+    job = _Job(target, custom, pinned, versions, complete)
     purpose = f" for the target {target}"
     place = Tree(
         out, {}, whole=False, is_generated=kind.is_generated, known_by=kind.known_by, purpose=purpose
@@ -113,9 +126,22 @@ def generate(
     )
 
 
-def _pinned_names(folder: SchemaFolder, only: Sequence[str]) -> list[str]:
-    """Return the names of the revisions to generate: `only` some, or all. Raises `InputError` if one is not pinned."""
+def _with_bases(
+    wanted: list[str], pinned: Mapping[str, Revision], versions: Mapping[str, Revision]
+) -> list[str]:
+    """Return names with the revisions before them that versions of extensions among them are based on."""
+    bases = {one.negotiated_as for label, one in versions.items() if label in wanted}
+    return [*(name for name in pinned if name in bases and name not in wanted), *wanted]
+
+
+def _pinned_names(folder: SchemaFolder, only: Sequence[str], *, extensions: bool) -> list[str]:
+    """Return the names of the revisions to generate: `only` some, or all, and those of the versions of extensions.
+
+    Raises `InputError` if one is not pinned.
+    """
     names = list(load_pins(folder))
+    if extensions:
+        names += [joined_name(e.name, version) for e, pins in extension_versions(folder) for version in pins]
     if unknown := [name for name in only if name not in names]:
         raise InputError(f"revision '{unknown[0]}' is not pinned; pinned are {', '.join(names) or 'none'}")
     if not names:
@@ -174,12 +200,14 @@ class _Job:
     custom: Revision | None
     pinned: Mapping[str, Revision]
     """Oldest first."""
+    versions: Mapping[str, Revision]
+    """The versions of extensions by label, those of one oldest first."""
     complete: Sequence[str]
     """The dated revisions that are not pending, oldest first; their packages are neighbours of each other."""
 
     def revision(self, name: str) -> Revision:
-        """Return the revision that is not pinned if there is one, else a pinned one."""
-        return self.custom or self.pinned[name]
+        """Return the revision that is not pinned if there is one, else a pinned one, or a version of an extension."""
+        return self.custom or self.pinned.get(name) or self.versions[name]
 
 
 def _tree(
@@ -195,9 +223,12 @@ def _tree(
     made = dict(_packages(job, names, report))
     files = {path: text for name in names for path, text in made[name].items()}
     if whole or not (place.target / "index.py").is_file():
-        revisions = [job.revision(name) for name in names]
+        revisions = [job.revision(name) for name in names if name not in job.versions]
         latest = ([r for r in revisions if r.name in job.complete and r.pin is not None] or revisions)[-1]
         files |= TARGETS[job.target].shared(revisions, pending, latest, place.target.name)
+        versions = [job.versions[name] for name in names if name in job.versions]
+        if (beside := TARGETS[job.target].extensions) is not None and versions:
+            files |= beside(versions)
     return replace(place, files=files, whole=whole)
 
 
@@ -225,9 +256,20 @@ def _package(job: _Job, name: str) -> Mapping[str, str]:
     revision, files = job.revision(name), TARGETS[job.target].files
     if revision.pin is None and revision.like is None:
         return files(revision, RevisionChain([revision], None, ()))
+    if revision.extension is not None:
+        return files(revision, _versions_around(job, revision))
     order = list(job.pinned)
     place = order.index(revision.negotiated_as)
     chain = [job.pinned[n] for n in order[:place] if n in job.complete]
     later = [job.pinned[n] for n in order[place + 1 :] if n in job.complete]
     neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, later)
     return files(revision, neighbours)
+
+
+def _versions_around(job: _Job, version: Revision) -> RevisionChain:
+    """Return the versions of an extension before and after one; a draft comes after all that are final."""
+    own = [one for one in job.versions.values() if one.extension == version.extension]
+    place = own.index(version)
+    before = [one for one in own[:place] if is_dated(one.name)]
+    later = [one for one in own[place + 1 :] if is_dated(one.name)]
+    return RevisionChain([*before, version], before[-1] if before else None, later)

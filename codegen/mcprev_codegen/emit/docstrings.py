@@ -153,6 +153,8 @@ class Docs:
 
     def _link(self, name: str) -> str:
         """Return the best link to the specification that the schema allows; empty for a file that is not pinned."""
+        if self.revision.extension is not None:
+            return self._page()
         decl = self.revision.declared.types.get(name)
         if self.revision.pin is None or self._has_reference:
             shown = decl is not None and not decl.tags.internal
@@ -165,6 +167,8 @@ class Docs:
         """Return a link to the schema reference, else to the specification; empty for a file that is not pinned."""
         if self.revision.pin is None:
             return ""
+        if self.revision.extension is not None:
+            return f"See {self.revision.pin.spec}"
         return f"See {self.revision.pin.spec}{'/schema' * self._has_reference}{within}"
 
     @cached_property

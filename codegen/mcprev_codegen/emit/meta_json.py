@@ -32,12 +32,15 @@ def meta_document(revision: Revision) -> dict[str, Json]:
         "format": META_FORMAT,
         "generator": GENERATOR_VERSION,
         "revision": revision.name,
+        **({"extension": revision.extension.id} if revision.extension else {}),
         "package": module_name(revision.name),
         "protocol_version": revision.protocol_version,
-        "constants": {name: const.value for name, const in revision.declared.consts.items()},
+        "constants": {const.name: const.value for const in revision.own_consts()},
         **({"classes": classes} if classes else {}),
         "methods": [_method(method) for method in revision.methods.values()],
-        "types": [_type(revision, name) for name in revision.declared.types],
+        "types": [
+            _type(revision, name) for name, decl in revision.declared.types.items() if revision.is_own(decl)
+        ],
     }
 
 

@@ -18,8 +18,8 @@ from mcprev_codegen.emit.models.planner import model_schema, plan_models
 from mcprev_codegen.emit.names.checks import check_names
 from mcprev_codegen.emit.provenance import MODELS_FOLDER, SHARED, has_header, header_lines
 from mcprev_codegen.emit.pydantic import IMPORTED, model_files
-from mcprev_codegen.emit.rendering import GeneratedFile, python_files
-from mcprev_codegen.emit.tables.constants import CONSTANT_TABLES, constant_tables
+from mcprev_codegen.emit.rendering import GeneratedFile, python_files, up_of
+from mcprev_codegen.emit.tables.constants import CONSTANT_TABLES, OF_EXTENSION, constant_tables
 from mcprev_codegen.emit.tables.deltas import delta_tables
 from mcprev_codegen.emit.tables.dispatch import DISPATCH_CLASSES, dispatch_classes
 from mcprev_codegen.emit.tables.methods import method_tables
@@ -100,12 +100,17 @@ class LazyExports:
 
 def _schema_json(revision: Revision) -> JsonSchema:
     identifier = f"{revision.pin.spec}/schema.json" if revision.pin else revision.name
+    if revision.extension is not None:
+        identifier = f"{revision.extension.id}/{revision.name}/schema.json"
     return schema_document(revision.schema, " ".join(header_lines(revision)), identifier)
 
 
 MODULES: Final = (
     PackageModule(
-        "constants", lambda p: constant_tables(p.revision, p.docs), CONSTANT_TABLES, lambda r: r.schema.consts
+        "constants",
+        lambda p: constant_tables(p.revision, p.docs),
+        CONSTANT_TABLES,
+        lambda r: (*(const.name for const in r.own_consts()), *(OF_EXTENSION if r.extension else ())),
     ),
     PackageModule("deltas", lambda p: delta_tables(p.revision, p.neighbours.previous, p.neighbours.next)),
     PackageModule("dispatch", lambda p: dispatch_classes(p.revision, p.docs), DISPATCH_CLASSES),
@@ -124,6 +129,7 @@ RESERVED: Final = IMPORTED.union(
     _SUBMODULES,
     *(module.exports for module in MODULES),
     ("Final", "Mapping", "MappingProxyType", "lazy"),
+    OF_EXTENSION,
 )
 """Names that a type or constant must not have, because the modules or the package use them."""
 _RESERVED_MODULES: Final = RESERVED | {Path(file).stem for file in SHARED}
@@ -143,28 +149,49 @@ def package_files(revision: Revision, neighbours: RevisionChain) -> dict[str, st
     check_names(revision, RESERVED)
     package = _Package(revision, neighbours)
     models = [*model_files(package.plan)]
+    up = up_of(revision)
     files = [
         *models,
         _init(
             MODELS_FOLDER,
-            f"The models of MCP {revision.name}: messages and the types in them, imported on first use.",
-            code("..."),
+            f"The models of {revision.subject}: messages and the types in them, imported on first use.",
+            code(".{}", up),
             {code(".{}", identifier(Path(file.path).stem)): file.exports for file in models}
-            | {code("..._open"): (_UNKNOWN,)},
+            | {code(".{}_open", up): (_UNKNOWN,)}
+            | _imported_by_methods(revision),
         ),
         *(GeneratedFile(f"{m.name}.py", f"{m.name}.py", m.data(package)) for m in MODULES),
         _init(
             "",
-            f"MCP {revision.name}: models, methods, dispatch stubs and constants, imported on first use.",
-            code(".."),
+            f"{revision.subject[0].upper()}{revision.subject[1:]}: models, methods, dispatch stubs and constants, imported on first use.",
+            up,
             public_names(revision),
         ),
     ]
     header = comment(header_lines(revision))
     return {
-        **python_files(files, header=header, revision=revision_name(revision.name)),
+        **python_files(files, header=header, **_words(revision), up=up),
         **{file: json_document(document(revision)) for file, document in _DOCUMENTS.items()},
     }
+
+
+def _words(revision: Revision) -> dict[str, Code]:
+    """Return what templates call the revision, or the version of an extension."""
+    name = revision_name(revision.name)
+    if revision.extension is None:
+        return {"revision": name, "subject": code("MCP {}", name), "kind": code("revision")}
+    label = code("{}@{}", revision_name(revision.extension.name), name)
+    return {"revision": label, "subject": code("the extension {}", label), "kind": code("version")}
+
+
+def _imported_by_methods(revision: Revision) -> dict[Code, tuple[str, ...]]:
+    """Return the params and results of an extension's methods that are types of the revision it is based on."""
+    methods = revision.methods.values()
+    used = {name for m in methods for name in (m.params, *m.results) if name and not revision.owns(name)}
+    if not used or revision.base is None:
+        return {}
+    home = code(".{}{}.models", up_of(revision), identifier(module_name(revision.base.name)))
+    return {home: tuple(sorted(map(revision.names.class_name, used)))}
 
 
 def _init(folder: str, doc: str, dots: Code, exports: Mapping[Code, tuple[str, ...]]) -> GeneratedFile:
@@ -173,7 +200,8 @@ def _init(folder: str, doc: str, dots: Code, exports: Mapping[Code, tuple[str, .
 
 def public_names(revision: Revision) -> dict[Code, tuple[str, ...]]:
     """Return the public names of a package by the module that defines them."""
-    types = map(revision.names.class_name, model_schema(revision).types)
+    own = (n for n, decl in model_schema(revision).types.items() if revision.is_own(decl))
+    types = map(revision.names.class_name, own)
     return {
         code("."): _SUBMODULES,
         **{

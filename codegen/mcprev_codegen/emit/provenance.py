@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from mcprev_codegen.facts import Revision
+from mcprev_codegen.inputs import EXTENSIONS, OF_SCHEMA
 from mcprev_codegen.python import module_name
 
 GENERATOR_VERSION: Final = 8
@@ -16,6 +17,8 @@ FROM_ALL: Final = (_GENERATED, "From every pinned revision.")
 SUPPORT_FILES: Final = ("_base.py", "_errors.py", "_lazy.py", "_names.py", "_open.py", "_spec.py")
 SHARED: Final = (*SUPPORT_FILES, "__init__.py", "index.py", "latest.py", "py.typed")
 """The files next to the packages."""
+BESIDE_VERSIONS: Final = ("__init__.py", "index.py")
+"""The files next to the packages of extensions, and next to those of the versions of one."""
 MODELS_FOLDER: Final = "models/"
 """The folder of the models within a package."""
 
@@ -23,11 +26,12 @@ MODELS_FOLDER: Final = "models/"
 def header_lines(revision: Revision) -> tuple[str, ...]:
     """Return the lines of the header: the generator, and the source of the revision."""
     pin, package = revision.pin, module_name(revision.name)
+    source = "schema.ts" if pin is None or pin.origin == OF_SCHEMA else "the text"
     if pin is None:
         return (_GENERATED, f"From {revision.declared.path}, as {revision.name}, {_for_package(package)}")
     return (
         _GENERATED,
-        f"From schema.ts of {revision.name}, commit {pin.commit}, {_for_package(package)}",
+        f"From {source} of {revision.label}, commit {pin.commit}, {_for_package(package)}",
         f"Its sha256 is {pin.sha256}.",
     )
 
@@ -36,8 +40,14 @@ def has_header(name: str, head: str, package_files: Collection[str]) -> bool:
     """Return whether a file in a folder of packages is generated, by its path there and the start of its text.
 
     A file of a package counts as generated if its text names the package as the folder is called; `package_files` are
-    those that every package has. Headers of earlier versions, which name the version of the generator, count too.
+    those that every package has. Headers of earlier versions, which name the version of the generator, count too. The
+    packages of extensions are in a folder of their own, and in one for each extension in it.
     """
+    if name.startswith(f"{EXTENSIONS}/"):
+        _, *below = name.split("/")
+        if len(below) < 3:
+            return below[-1] in BESIDE_VERSIONS and head.startswith(f"# {_MARK}")
+        name = "/".join(below[1:])
     folder, _, file = name.rpartition("/")
     if not folder:
         marked = head.startswith(f"# {_MARK}") if file.endswith(".py") else not head

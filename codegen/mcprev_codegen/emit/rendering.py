@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, LiteralString
 
-from mcprev_codegen.python import Code, render
+from mcprev_codegen.facts import Revision
+from mcprev_codegen.python import Code, code, render
 from mcprev_codegen.python.formatting import format_python
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class GeneratedFile:
     """What the template prints; it refers to the attributes by name."""
     exports: tuple[str, ...] = ()
     """Names that the package exports from it."""
+
+
+def up_of(revision: Revision) -> Code:
+    """Return the way from a module of a package up to the folder of all packages, in dots."""
+    return code("....") if revision.extension else code("..")
 
 
 def python_files(files: Iterable[GeneratedFile], **common: Code) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Final
 from mcprev_codegen.emit.package import public_names
 from mcprev_codegen.emit.provenance import FROM_ALL, SUPPORT_FILES, header_lines
 from mcprev_codegen.facts import Revision
+from mcprev_codegen.inputs import EXTENSIONS, is_dated
 from mcprev_codegen.python import (
     Code,
     code,
@@ -21,7 +22,7 @@ from mcprev_codegen.python import (
     render,
 )
 from mcprev_codegen.python.formatting import format_python
-from mcprev_codegen.support import Kind, RevisionInfo
+from mcprev_codegen.support import ExtensionInfo, Kind, RevisionInfo, VersionInfo
 
 _SUPPORT: Final = Path(__file__).parents[1] / "support"
 _PUBLIC: Final[Mapping[Code, tuple[str, ...]]] = {
@@ -29,8 +30,8 @@ _PUBLIC: Final[Mapping[Code, tuple[str, ...]]] = {
     code("._errors"): ("MAX_ERRORS", "details_of", "locate", "with_json_paths"),
     code("._open"): ("UnknownContent",),
     code("._spec"): (
-        "Binding", "Child", "Direction", "Kind", "MethodNotHandled", "MethodSpec", "RevisionInfo", "Sender",
-        "Transport", "TypeDelta",
+        "Binding", "Child", "Direction", "ExtensionInfo", "Kind", "MethodNotHandled", "MethodSpec", "RevisionInfo", "Sender",
+        "Transport", "TypeDelta", "VersionInfo",
     ),
     code(".index"): ("LATEST", "REVISIONS"),
 }  # fmt: skip
@@ -60,6 +61,73 @@ def shared_files(
         "packages.py", header=header, dots=dots, exports=_PUBLIC, outer=outer, package=package, every=pinned
     )
     return {file: format_python(text) for file, text in texts.items()} | {"py.typed": ""}
+
+
+def extension_files(versions: Sequence[Revision]) -> dict[str, str]:
+    """Return the files next to the packages of extensions: their index, and for each the types of its newest version.
+
+    `versions` are those of all extensions, those of one oldest first.
+    """
+    by_name: dict[str, list[Revision]] = {}
+    for version in versions:
+        if version.extension is not None:
+            by_name.setdefault(version.extension.name, []).append(version)
+    header, up = comment(FROM_ALL), code("..")
+    infos = {name: asdict(_extension_info(own)) for name, own in by_name.items()}
+    texts = {
+        "index.py": render("extensions.py", header=header, infos=infos),
+        "__init__.py": render(
+            "__init__.py", header=header, doc=docstring("The extensions of MCP, one package each; `EXTENSIONS` lists them."),
+            dots=up, exports={code("."): tuple(sorted(info["package"] for info in infos.values())), code(".index"): ("EXTENSIONS",)},
+        ),
+    }  # fmt: skip
+    for own in by_name.values():
+        latest = _newest(own)
+        assert latest.extension is not None
+        names = sorted(name for names in public_names(latest).values() for name in names)
+        doc = f"The extension {latest.extension.id}: {latest.extension.title}. The newest final version, and a package for each."
+        exports = {
+            code("."): tuple(module_name(version.name) for version in own),
+            code(".{}", identifier(module_name(latest.name))): tuple(names),
+        }
+        texts[f"{latest.extension.package}/__init__.py"] = render(
+            "__init__.py",
+            header=comment(header_lines(latest)),
+            doc=docstring(doc),
+            dots=code("..."),
+            exports=exports,
+        )
+    return {f"{EXTENSIONS}/{file}": format_python(text) for file, text in texts.items()}
+
+
+def _newest(versions: Sequence[Revision]) -> Revision:
+    """Return the newest version of an extension that is final; the draft if there is no other."""
+    return ([one for one in versions if is_dated(one.name)] or versions)[-1]
+
+
+def _extension_info(versions: Sequence[Revision]) -> ExtensionInfo:
+    extension = versions[0].extension
+    assert extension is not None
+    found = {version.name: _version_info(version) for version in versions}
+    return ExtensionInfo(extension.id, extension.title, extension.package, _newest(versions).name, found)
+
+
+def _version_info(version: Revision) -> VersionInfo:
+    pin, kinds = version.pin, [m.kind for m in version.methods.values()]
+    assert pin is not None
+    return VersionInfo(
+        version=version.name,
+        base=pin.base,
+        package=module_name(version.name),
+        status=pin.status,
+        requests=kinds.count(Kind.REQUEST),
+        notifications=kinds.count(Kind.NOTIFICATION),
+        types=sum(map(version.is_own, version.declared.types.values())),
+        source=pin.location,
+        commit=pin.commit,
+        sha256=pin.sha256,
+        spec=pin.spec,
+    )
 
 
 def project_file(distribution: str, package: str, made_of: Revision, dependencies: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from mcprev_codegen.facts.load import (
     load_file as load_file,
     load_pinned as load_pinned,
     load_revision as load_revision,
+    load_versions as load_versions,
 )
 from mcprev_codegen.facts.methods import Method as Method
 from mcprev_codegen.facts.overlay_file import OVERLAY_FILE as OVERLAY_FILE

@@ -66,14 +66,21 @@ class _File(Descriptions):
 def load_descriptions(folder: SchemaFolder, revision: str) -> Descriptions:
     """Return the descriptions of one revision. Raises `CodegenError` if the file cannot be read."""
     file = folder.once(_file)
+    if folder.core is not None:  # an extension; what it imports is described there
+        shared = folder.core.once(_file)
+        file = replace(
+            file, fields={**shared.fields, **file.fields}, constants={**shared.constants, **file.constants}
+        )
     types = dict(file.types)
     for name, override in file.revisions.get(revision, _Overrides()).types.items():
-        shared = types.get(name, TypeText())
+        usual = types.get(name, TypeText())
         types[name] = TypeText(
-            shared.doc if override.doc is None else override.doc, {**shared.fields, **override.fields}
+            usual.doc if override.doc is None else override.doc, {**usual.fields, **override.fields}
         )
     return replace(file, types=types)
 
 
 def _file(folder: SchemaFolder) -> _File:
+    if folder.core is not None and not (folder.path / DESCRIPTIONS_FILE).is_file():
+        return _File()
     return folder.table(DESCRIPTIONS_FILE, _File).values

@@ -9,6 +9,7 @@ from typing import Final
 
 from mcprev_codegen import inputs, ir
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
+from mcprev_codegen.facts.base_types import with_types_of
 from mcprev_codegen.facts.descriptions import load_descriptions
 from mcprev_codegen.facts.methods import check_methods, method_table, unlisted
 from mcprev_codegen.facts.overlay import apply_overlay, with_descriptions
@@ -31,12 +32,15 @@ def load_revision(folder: inputs.SchemaFolder, revision: str) -> Revision:
     path = inputs.contract_path(folder, revision)
     texts = load_descriptions(folder, revision)
     text = inputs.read_contract(folder, pin)
-    declared = Schema(texts.attach(parse(text, str(path))), str(path), text.split("\n"))
+    base = load_revision(folder.core, pin.base) if folder.core else None
+    files = inputs.BaseFiles(folder.core, inputs.require_pin(folder.core, pin.base)) if folder.core else None
+    module = parse(text, str(path), files)
+    declared = Schema(texts.attach(module), str(path), text.split("\n"))
     problems = Problems(revision, _version(declared))
     try:
-        found = _derived(folder, declared, revision, problems, pin=pin)
+        found = _derived(folder, declared, revision, problems, pin=pin, base=base)
         if not problems.found:
-            check_methods(found.schema, found.facts, found.methods)
+            check_methods(found.schema, found.facts, found.methods, unions=base is None)
     except SchemaError:
         problems.stop()  # which may be the cause
         raise
@@ -53,6 +57,22 @@ def load_pinned(folder: inputs.SchemaFolder) -> dict[str, Revision]:
             found[name] = load_revision(folder, name)
         except CodegenError as error:
             errors += error.parts
+    if errors:
+        raise together(errors)
+    return found
+
+
+def load_versions(folder: inputs.SchemaFolder) -> dict[str, Revision]:
+    """Return every pinned version of every extension by its label, those of one oldest first. Raises `CodegenError`."""
+    found: dict[str, Revision] = {}
+    errors: list[CodegenError] = []
+    for extension, pins in inputs.extension_versions(folder):
+        own = inputs.extension_folder(folder, extension.name)
+        for name in pins:
+            try:
+                found[inputs.joined_name(extension.name, name)] = load_revision(own, name)
+            except CodegenError as error:
+                errors += error.parts
     if errors:
         raise together(errors)
     return found
@@ -207,23 +227,35 @@ def _derived(
     *,
     pin: inputs.Pin | None = None,
     like: str | None = None,
+    base: Revision | None = None,
     overlay: bool = True,
     may_be_open: Callable[[ir.Decl], bool] = lambda _: True,
 ) -> Revision:
-    """Return the revision of a schema; the entries of the overlay that do not fit it are added to `problems`."""
+    """Return the revision of a schema; the entries of the overlay that do not fit it are added to `problems`.
+
+    `base` is the revision of which an extension imports types.
+    """
     declared.check_aliases()
     declared = distribute(declared)
     hoisted = hoist(declared)
+    if base is not None:
+        hoisted = with_types_of(base, hoisted)
     schema, facts = apply_overlay(
         hoisted, load_overlay(folder) if overlay else (), problems, may_be_open=may_be_open
     )
     schema.check_aliases()
     schema = with_descriptions(facts, load_descriptions(folder, problems.revision).fields, schema)
-    methods = method_table(schema, facts, problems)
+    if base is not None:
+        facts.include(base.facts, schema.types)
+    imported = [n for n, decl in schema.types.items() if decl.span.path] if base is not None else []
+    methods = method_table(schema, facts, problems, imported)
     senders = find_senders(schema, methods)
     warnings = declared.module.warnings
-    names = inputs.load_names(folder)
-    return Revision(name, pin, declared, hoisted, schema, facts, methods, senders, like, names, warnings)
+    names = inputs.load_names(folder.core or folder)
+    extension = inputs.extension_of(folder) if base is not None else None
+    return Revision(
+        name, pin, declared, hoisted, schema, facts, methods, senders, like, names, warnings, base, extension
+    )
 
 
 def dated(folder: inputs.SchemaFolder) -> list[str]:

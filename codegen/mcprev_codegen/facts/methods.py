@@ -46,23 +46,30 @@ class Method(MethodSpec):
         return frozenset(side.other.type_name("Result") for side in self.senders)
 
 
-def method_table(schema: Schema, facts: OverlayFacts, problems: Problems) -> dict[str, Method]:
+def method_table(
+    schema: Schema, facts: OverlayFacts, problems: Problems, imported: Collection[str] = ()
+) -> dict[str, Method]:
     """Return every method by its wire name, in the order of the schema's declarations.
 
-    `schema` is hoisted and has the overlay applied. Raises `SchemaError` if a message has no single method literal.
+    `schema` is hoisted and has the overlay applied; unions among the `imported` types list no methods of it. Raises `SchemaError` if a message has no single method literal.
     Facts that do not fit are ignored and added to `problems`.
     """
-    return _Table(schema, facts, problems).build()
+    return _Table(schema, facts, problems, imported).build()
 
 
-def check_methods(schema: Schema, facts: OverlayFacts, methods: Mapping[str, Method]) -> None:
-    """Raise `SchemaError` for params that are not one named object, and for a result that no union lists."""
+def check_methods(
+    schema: Schema, facts: OverlayFacts, methods: Mapping[str, Method], *, unions: bool = True
+) -> None:
+    """Raise `SchemaError` for params that are not one named object, and for a result that no union lists.
+
+    With `unions`, the schema has to declare these unions.
+    """
     for method in methods.values():
         if method.params is None and schema.flat(method.type).get("params"):
             message = f"the params of '{method.type}' must be one named object"
             raise schema.fail(method.type, message)
         if method.kind is Kind.REQUEST:
-            _check_results(schema, facts, method)
+            _check_results(schema, facts, method, unions=unions)
 
 
 def unlisted(
@@ -95,6 +102,7 @@ class _Table:
     schema: Schema
     facts: OverlayFacts
     problems: Problems
+    imported: Collection[str]
 
     def build(self) -> dict[str, Method]:
         unions = [(s.type_name(k.capitalize()), s, k, Transport.JSONRPC) for s in Side for k in Kind]
@@ -111,7 +119,7 @@ class _Table:
         return {m.method: m for m in methods}
 
     def _union(self, name: str) -> list[str]:
-        if name not in self.schema.types:
+        if name not in self.schema.types or name in self.imported:
             return []
         members = [self.schema.follow(m) for m in self.schema.members(ir.Ref(name))]
         found = [m.name for m in members if isinstance(m, ir.Ref)]
@@ -251,9 +259,11 @@ class _Table:
                     raise self.schema.fail(decl, f"'{m.type}' and '{other}' share the stub '{m.attr}'")
 
 
-def _check_results(schema: Schema, facts: OverlayFacts, method: Method) -> None:
+def _check_results(schema: Schema, facts: OverlayFacts, method: Method, *, unions: bool) -> None:
     """Raise `SchemaError` for a result that a union of the method's direction does not list."""
     for union in sorted(method.result_unions):
+        if not unions and union not in schema.types:
+            continue
         members = {m.name for m in _listed(schema, union)}
         if missing := [r for r in method.results if r not in members and r not in facts.alternate.values()]:
             message = f"{', '.join(missing)} is the result of '{method.type}', but not in {union}"

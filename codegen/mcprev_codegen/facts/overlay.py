@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -52,6 +52,16 @@ class OverlayFacts:
     """The members that an entry replaced or added, as `Type.member`."""
     entries: dict[str, OverlayEntry] = field(default_factory=dict[str, OverlayEntry])
     """The entry of each pointer with a facet."""
+
+    def include(self, base: OverlayFacts, types: Collection[str]) -> None:
+        """Add the facts about types that an extension imports, which are those of the revision `base` is of."""
+
+        def is_known(place: str) -> bool:
+            return place.partition(".")[0] in types
+
+        self.default |= {place: value for place, value in base.default.items() if is_known(place)}
+        self.closed |= {place: by for place, by in base.closed.items() if is_known(place)}
+        self.open = (self.open | frozenset(filter(is_known, base.open))) - self.closed.keys()
 
 
 def apply_overlay(

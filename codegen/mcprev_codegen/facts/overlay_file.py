@@ -88,6 +88,8 @@ class _File:
 @read_once
 def load_overlay(folder: SchemaFolder) -> tuple[OverlayEntry, ...]:
     """Return every entry of the overlay. Raises `InputError` or `SchemaError` for a malformed entry."""
+    if folder.core is not None and not (folder.path / OVERLAY_FILE).is_file():
+        return ()  # of an extension whose schema says all
     table = folder.table(OVERLAY_FILE, _File)
     return tuple(_entry(table, number, entry) for number, entry in enumerate(table.values.entry))
 

@@ -9,7 +9,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.facts.methods import Method
 from mcprev_codegen.facts.overlay import OverlayFacts
 from mcprev_codegen.facts.vocabulary import STATED, VERSION_CONSTANT, Side
-from mcprev_codegen.inputs import Pin
+from mcprev_codegen.inputs import Extension, Pin, joined_name
 from mcprev_codegen.ir import Json
 from mcprev_codegen.python import PythonNames
 from mcprev_codegen.resolve import Schema
@@ -38,6 +38,32 @@ class Revision:
     """The names in Python of its types and members."""
     warnings: tuple[str, ...] = ()
     """Ignored parts of the file, each with its place."""
+    base: Revision | None = None
+    """For a version of an extension, the revision whose types it imports."""
+    extension: Extension | None = None
+    """The extension that this is a version of."""
+
+    @property
+    def label(self) -> str:
+        """The name that a command takes: `2026-07-28`, or `tasks@draft` for a version of an extension."""
+        return joined_name(self.extension.name, self.name) if self.extension else self.name
+
+    @property
+    def subject(self) -> str:
+        """What its package is about, in texts."""
+        return f"the extension {self.label}" if self.extension else f"MCP {self.name}"
+
+    def is_own(self, decl: ir.Decl) -> bool:
+        """Return whether this declares a type or constant, rather than to import it from the revision that it is based on."""
+        return self.base is None or not decl.span.path
+
+    def own_consts(self) -> list[ir.Const]:
+        """Return the constants that are declared here."""
+        return [const for const in self.schema.consts.values() if self.is_own(const)]
+
+    def owns(self, name: str) -> bool:
+        """Return whether a type of the schema is declared here."""
+        return self.is_own(self.schema.types[name])
 
     def default(self, owner: str, member: str) -> Json:
         """Return the overlay's value for an absent member, stated at its type or at a supertype; None without one."""
@@ -81,15 +107,19 @@ class Revision:
     @property
     def negotiated_as(self) -> str:
         """The revision that peers negotiate to use this one."""
-        return self.like or self.name
+        return self.base.name if self.base else self.like or self.name
 
     @property
     def protocol_version(self) -> str:
         """The version string in the schema; a draft has that of the revision it is based on."""
+        if self.base is not None:
+            return self.base.protocol_version
         const = self.schema.consts.get(VERSION_CONSTANT)
         return str(const.value) if const else self.name
 
     @property
     def era(self) -> str:
         """`handshake` if sessions start with `initialize`, else `stateless`."""
+        if self.base is not None:
+            return self.base.era
         return "handshake" if "initialize" in self.methods else "stateless"

@@ -1,6 +1,6 @@
 """Bytes from outside: the schema folder and its pins, files, downloads, git objects and tables.
 
-All names of `files` and `pins` are public.
+All names of `extensions`, `files` and `pins` are public.
 """
 
 from mcprev_codegen.inputs.download import (
@@ -8,6 +8,7 @@ from mcprev_codegen.inputs.download import (
     is_url as is_url,
     without_secrets as without_secrets,
 )
+from mcprev_codegen.inputs.extensions import *  # noqa: F403
 from mcprev_codegen.inputs.files import *  # noqa: F403
 from mcprev_codegen.inputs.folder import (
     SchemaFolder as SchemaFolder,

@@ -22,20 +22,23 @@ Ts = TypeVarTuple("Ts")
 class SchemaFolder:
     """A folder with pins, contracts, overlay and descriptions; it remembers what was read from it.
 
-    A worker process receives the path alone, and reads again what it needs.
+    That of an extension has the same files for the extension's versions. A worker process receives the paths alone, and
+    reads again what it needs.
     """
 
     path: Path
+    core: SchemaFolder | None = None
+    """For the folder of an extension, that of the revisions which its versions are based on."""
     _known: dict[object, object] = field(default_factory=dict[object, object], init=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return what is pickled: the path."""
-        return SchemaFolder, (self.path,)
+        """Return what is pickled: the paths."""
+        return SchemaFolder, (self.path, self.core)
 
     @property
     def checkout(self) -> Path:
         """The folder that the schema folder is in."""
-        return self.path.resolve().parent
+        return self.core.checkout if self.core else self.path.resolve().parent
 
     def once(self, read: Callable[[SchemaFolder, *Ts], R], *arguments: *Ts) -> R:
         """Return what a function reads from this folder; it is called once with the same arguments."""

@@ -24,6 +24,9 @@ _HEADER: Final = """\
 # `sha256` is that of upstream's file, `contract` that of the canonical file beside this one.
 """
 
+OF_SCHEMA: Final = "schema"
+OF_TEXT: Final = "text"
+
 
 @dataclass(frozen=True, slots=True)
 class Pin:
@@ -38,6 +41,10 @@ class Pin:
     contract: str
     spec: str
     """The URL of the specification of this revision."""
+    base: str = ""
+    """The revision that a version of an extension is based on; empty for a revision."""
+    origin: str = OF_SCHEMA
+    """Whether the contract is that of a schema.ts (`schema`), or was written from the text at `location` (`text`)."""
 
     @property
     def status(self) -> str:
@@ -45,7 +52,8 @@ class Pin:
         return "final" if is_dated(self.revision) else "draft"
 
 
-_VALUES: Final = tuple(name for name in Pin.__dataclass_fields__ if name != "revision")
+_OPTIONAL: Final = {"base": "", "origin": OF_SCHEMA}
+_VALUES: Final = tuple(name for name in Pin.__dataclass_fields__ if name not in ("revision", *_OPTIONAL))
 
 
 def is_dated(revision: str) -> bool:
@@ -78,7 +86,7 @@ def load_pins(folder: SchemaFolder) -> Mapping[str, Pin]:
     if not path.exists():
         return {}
     table = folder.table(PINS, dict[str, dict[str, str]])
-    pins = {revision: _pin(table, revision, values) for revision, values in table.values.items()}
+    pins = {revision: _pin(folder, table, revision, values) for revision, values in table.values.items()}
     try:
         _check_modules(pins)
     except InputError as error:
@@ -95,19 +103,23 @@ def _check_modules(revisions: Iterable[str]) -> None:
             raise InputError(f"the revisions '{other}' and '{revision}' would have modules of the same name")
 
 
-def _pin(table: Table[dict[str, dict[str, str]]], revision: str, values: Mapping[str, str]) -> Pin:
+def _pin(
+    folder: SchemaFolder, table: Table[dict[str, dict[str, str]]], revision: str, values: Mapping[str, str]
+) -> Pin:
     try:
         check_revision(revision)
     except InputError as error:
         raise table.fail(str(error), revision) from None
-    if missing := [name for name in _VALUES if not values.get(name)]:
-        message = f"the pin of '{revision}' has no {', '.join(missing)}; {_import_hint(revision)}"
+    needed = (*_VALUES, "base") if folder.core else _VALUES
+    if missing := [name for name in needed if not values.get(name)]:
+        message = f"the pin of '{revision}' has no {', '.join(missing)}; {_import_hint(folder, revision)}"
         raise table.fail(message, revision)
-    return Pin(revision, **{name: values[name] for name in _VALUES})
+    return Pin(revision, **{name: values[name] for name in (*_VALUES, *_OPTIONAL) if name in values})
 
 
-def _import_hint(revision: str) -> str:
-    return f"run `mcprev import PATH_OR_URL --revision {revision}`"
+def _import_hint(folder: SchemaFolder, revision: str) -> str:
+    extension = f" --extension {folder.path.name} --base REV" if folder.core else ""
+    return f"run `mcprev import PATH_OR_URL --revision {revision}{extension}`"
 
 
 def require_pin(folder: SchemaFolder, revision: str) -> Pin:
@@ -118,7 +130,10 @@ def require_pin(folder: SchemaFolder, revision: str) -> Pin:
         lines = folder.read(path).decode("utf-8").split("\n") if path.is_file() else []
         known = ", ".join(pins) or "none yet"
         raise at_line(
-            path, lines, 1, f"no pin for revision '{revision}' (known: {known}); {_import_hint(revision)}"
+            path,
+            lines,
+            1,
+            f"no pin for revision '{revision}' (known: {known}); {_import_hint(folder, revision)}",
         )
     return pins[revision]
 
@@ -134,7 +149,7 @@ def read_contract(folder: SchemaFolder, pin: Pin) -> str:
     try:
         data = folder.read(path)
     except FileNotFoundError:
-        raise InputError(f"{path}: pinned but missing; {_import_hint(pin.revision)} again") from None
+        raise InputError(f"{path}: pinned but missing; {_import_hint(folder, pin.revision)} again") from None
     if digest(data) != pin.contract:
         raise InputError(
             f"{path}: its sha256 is {digest(data)[:12]}…, but the pin has {pin.contract[:12]}…; "
@@ -178,10 +193,12 @@ def _write_pins(folder: SchemaFolder, pins: Mapping[str, Pin]) -> None:
 
 
 def _block(pin: Pin) -> Code:
-    values = (code("{} = {}", identifier(name), toml_string(getattr(pin, name))) for name in _VALUES)
+    stated = [*_VALUES, *(name for name, usual in _OPTIONAL.items() if getattr(pin, name) != usual)]
+    values = (code("{} = {}", identifier(name), toml_string(getattr(pin, name))) for name in stated)
     return code("[{}]\n{}\n", toml_string(pin.revision), joined("\n", values))
 
 
 def with_contract(pin: Pin, text: str) -> Pin:
-    """Return the pin with the digest of a new contract."""
-    return replace(pin, contract=digest(text.encode("utf-8")))
+    """Return the pin with the digest of a new contract, which is also that of the file if there is none at upstream."""
+    found = digest(text.encode("utf-8"))
+    return replace(pin, contract=found, sha256=pin.sha256 if pin.origin == OF_SCHEMA else found)

@@ -16,10 +16,13 @@ from mcprev_codegen import ir
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
-def print_module(module: ir.Module, header: str = "") -> str:
-    """Return the canonical text of a module, ending in a newline; `header` becomes a `//` comment at the top."""
+def print_module(module: ir.Module, header: str = "", imports: str = "") -> str:
+    """Return the canonical text of a module, ending in a newline; `header` becomes a `//` comment at the top.
+
+    `imports` are statements that stand before the first declaration.
+    """
     parts = [*(f"// {line}" for line in header.split("\n") if line)]
-    body = [_declaration(decl) for decl in module.decls]
+    body = [*([imports.rstrip()] if imports else []), *map(_declaration, module.decls)]
     return "\n".join([*parts, *([""] if parts else []), "\n\n".join(body), ""])
 
 

@@ -19,6 +19,7 @@ from fuzz.fuzzing import sampled_of
 from helpers.mini import REVISION, SOURCE, snapshot, write_folder, write_source
 from helpers.support import (
     DATED,
+    DRAFT,
     FIRST,
     FOLDER,
     GENERATED,
@@ -32,10 +33,11 @@ from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.emit import rendering
 from mcprev_codegen.emit.package import PACKAGE_FILES
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
-from mcprev_codegen.facts import load as sources
+from mcprev_codegen.facts import load as sources, load_versions
 from mcprev_codegen.facts.revision import Revision
-from mcprev_codegen.inputs import SchemaFolder
+from mcprev_codegen.inputs import SchemaFolder, joined_name
 from mcprev_codegen.inputs.pins import contract_path, load_pins, save_contract, with_contract
+from mcprev_types.extensions.index import EXTENSIONS
 
 SHARED = {
     "__init__.py",
@@ -56,7 +58,17 @@ TRIED: Final = sampled_of(REVISIONS, DATED[-1:])
 
 
 def package_of(revision: str) -> str:
-    return "draft" if revision == "draft" else "v" + revision.replace("-", "_")
+    return revision if revision == DRAFT else "v" + revision.replace("-", "_")
+
+
+VERSIONS: Final = [joined_name(name, version) for name, e in EXTENSIONS.items() for version in e.versions]
+INDEXES: Final = ("index.py", *(f"extensions/{e.package}/__init__.py" for e in EXTENSIONS.values()))
+
+
+def version_folder(label: str) -> str:
+    """The folder of a version of an extension, such as `tasks@draft`."""
+    name, _, version = label.partition("@")
+    return f"extensions/{EXTENSIONS[name].package}/{package_of(version)}"
 
 
 @pytest.fixture(scope="module")
@@ -68,23 +80,30 @@ def present() -> dict[str, bytes]:
 def test_the_repos_packages_are_what_is_generated_byte_for_byte(
     present: dict[str, bytes], tmp_path: Path
 ) -> None:
-    pipeline.generate(FOLDER, tmp_path / "mcprev_types", TRIED)
+    based = [label for label, one in load_versions(FOLDER).items() if one.negotiated_as in TRIED]
+    pipeline.generate(FOLDER, tmp_path / "mcprev_types", [*TRIED, *based])
     fresh = snapshot(tmp_path / "mcprev_types")
     others = {package_of(name) for name in REVISIONS if name not in TRIED}
-    files = {name for name in present if name.partition("/")[0] not in others}
+    others |= {version_folder(label) for label in VERSIONS if label not in based}
+    files = {name for name in present if not any(name.startswith(f"{other}/") for other in others)}
     assert files == fresh.keys()
-    index = {"index.py"} if others else set[str]()  # it lists all packages of the folder
+    # They list all packages of their folders.
+    index = {name for name in present if name.endswith(INDEXES)} if others else set[str]()
     assert [name for name in fresh.keys() - index if present[name] != fresh[name]] == []
 
 
 def test_the_files_of_all_packages(present: dict[str, bytes]) -> None:
     packages = [package_of(name) for name in REVISIONS]
-    models = {name for name in present if name.split("/")[1:2] == ["models"]}
-    assert present.keys() - models == SHARED | {
-        f"{package}/{name}" for package in packages for name in PACKAGE_FILES
+    versions = [*map(version_folder, VERSIONS)]
+    models = {name for name in present if name.split("/")[-2:-1] == ["models"]}
+    beside = {f"{folder.rpartition('/')[0]}/__init__.py" for folder in versions}
+    beside |= {"extensions/__init__.py", "extensions/index.py"}
+    assert present.keys() - models == SHARED | beside | {
+        f"{package}/{name}" for package in [*packages, *versions] for name in PACKAGE_FILES
     }
     for package in packages:
         assert {f"{package}/models/__init__.py", f"{package}/models/tools_list.py"} <= models
+    assert {f"{folder}/models/__init__.py" for folder in versions} <= models
 
 
 def test_generated_text_is_plain(present: dict[str, bytes]) -> None:

@@ -100,6 +100,8 @@ class ModelModule:
     """A model stands below those that it needs at definition."""
     loaded: Mapping[str, str]
     """The types of other modules that are there when this one is executed, each with its module."""
+    imported: tuple[str, ...] = ()
+    """The same of the revision that an extension is based on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +115,5 @@ class ModelPlan:
     """In source order."""
     parameters: Mapping[str, tuple[str, ...]]
     """The type parameters of each type that has any."""
+    imported: frozenset[str] = frozenset()
+    """The types of an extension that are those of the revision it is based on."""

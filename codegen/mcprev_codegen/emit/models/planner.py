@@ -32,7 +32,11 @@ def plan_models(revision: Revision, later: Sequence[Revision], docs: Mapping[str
     """
     planner = ModelPlanner(revision, docs, categories(revision, later))
     return plan.ModelPlan(
-        revision, planner.schema, tuple(map(planner.module, planner.sections)), planner.parameters
+        revision,
+        planner.schema,
+        tuple(map(planner.module, planner.sections)),
+        planner.parameters,
+        planner.imported,
     )
 
 
@@ -54,7 +58,10 @@ def model_schema(revision: Revision) -> Schema:
             and decl.name in revision.facts.open
         ):
             item = ir.Alias(
-                decl.name + _ITEM, decl.type.item, doc=ir.Doc(text=f"The type of the items of {decl.name}.")
+                decl.name + _ITEM,
+                decl.type.item,
+                doc=ir.Doc(text=f"The type of the items of {decl.name}."),
+                span=decl.span,
             )
             decls += [item, replace(decl, type=ir.Array(ir.Ref(item.name)))]
         else:
@@ -72,7 +79,7 @@ def _with_named_union(
     union = member.type.item if isinstance(member.type, ir.Array) else member.type
     described = "the items" if array else "the value"
     doc = ir.Doc(text=f"The type of {described} of `{member.name}` in {owner.name}.")
-    added.append(ir.Alias(name, union, doc=doc))
+    added.append(ir.Alias(name, union, doc=doc, span=owner.span))
     return replace(member, type=ir.Array(ir.Ref(name)) if array else ir.Ref(name))
 
 
@@ -90,6 +97,11 @@ class ModelPlanner:
     def schema(self) -> Schema:
         """The schema that the models are made of."""
         return model_schema(self.revision)
+
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """The types of an extension that are those of the revision it is based on, whose package has them."""
+        return frozenset(n for n, decl in self.schema.types.items() if not self.revision.is_own(decl))
 
     @cached_property
     def _open_unions(self) -> frozenset[str]:
@@ -160,7 +172,8 @@ class ModelPlanner:
     def sections(self) -> tuple[Section, ...]:
         """The modules of the package and their types."""
         declared = self.revision.declared.types
-        found = Layout(self.schema.module, declared, self.categories, self.needs).sections
+        own = ir.Module(tuple(decl for decl in self.schema.module.decls if self.revision.is_own(decl)))
+        found = Layout(own, declared, self.categories, self.needs).sections
         for section in found:
             if not is_module(section.module):
                 named = [name for name in section.types if self.schema.types[name].tags.category]
@@ -214,12 +227,15 @@ class ModelPlanner:
 
     def module(self, section: Section) -> plan.ModelModule:
         """Return the plan of one module."""
-        needed = {self._home[other] for name in section.types for other in self.needs(name)}
+        used = {other for name in section.types for other in self.needs(name)}
+        needed = {self._home[other] for other in used - self.imported}
         needed.discard(section)
         homes = sorted(needed, key=lambda home: home.module)
         loaded = {name: home.module for home in homes for name in home.types}
         models = tuple(map(self._model, section.types))
-        return plan.ModelModule(section.title, section.module, models, loaded)
+        return plan.ModelModule(
+            section.title, section.module, models, loaded, tuple(sorted(used & self.imported))
+        )
 
     @cached_property
     def _home(self) -> Mapping[str, Section]:

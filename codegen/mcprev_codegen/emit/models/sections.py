@@ -118,7 +118,8 @@ class Layout:
 
     @cached_property
     def _uses(self) -> dict[str, tuple[str, ...]]:
-        return {name: tuple(ir.references(decl)) for name, decl in self.module.types.items()}
+        types = self.module.types
+        return {name: tuple(n for n in ir.references(decl) if n in types) for name, decl in types.items()}
 
     @cached_property
     def _users(self) -> dict[str, list[str]]:
@@ -145,7 +146,7 @@ class Layout:
         """Return the titles with sections that need each other merged: import cycles are not allowed."""
         needed: dict[str, set[str]] = {title: set() for title in titles.values()}
         for name in titles:
-            needed[titles[name]].update(titles[other] for other in self.needs(name))
+            needed[titles[name]].update(titles[other] for other in self.needs(name) if other in titles)
         cycles = ir.cycles(needed)
         first: dict[frozenset[str], str] = {}
         for name in self.module.types:

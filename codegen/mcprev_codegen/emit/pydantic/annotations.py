@@ -89,6 +89,7 @@ _PRIMITIVES: Final[Mapping[str, tuple[Annotation, ...]]] = {
     "never": (named("Nothing"),),
 }
 """The alternatives of each primitive; `int | float` keeps whether a number was written with a fraction part."""
+NO_CODE: Final = code("")
 BUILTINS: Final = frozenset({"bool", "dict", "float", "int", "list", "str", "tuple"})
 """The names that no module imports."""
 _WHOLE: Final = {row.argument: row.whole for row in ir.CONSTRAINTS if row.whole}
@@ -101,8 +102,8 @@ class Annotations:
 
     schema: Schema
     names: PythonNames
-    package: str
-    """The name by which the module refers to the revision's package."""
+    package: Code
+    """What the module calls the revision's package."""
     known: Collection[str] = ()
     """The types that the module can refer to by name."""
     inline: Collection[str] = ()
@@ -111,6 +112,15 @@ class Annotations:
     """The type parameters of each type that has any."""
     whole: bool = True
     """Whether members of the type number are integers, as upstream's schema.json has it; only in revisions of MCP."""
+    imported: Collection[str] = ()
+    """The types of an extension that are those of the revision it is based on."""
+    imported_package: Code = NO_CODE
+    """What the module calls the package of that revision."""
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The names that the module imports for packages."""
+        return frozenset(filter(None, map(_first, (self.package, self.imported_package))))
 
     def annotation(self, type_: ir.TypeExpr) -> Annotation:
         """Return the annotation of a type; named types become class names, and null comes last."""
@@ -197,12 +207,20 @@ class Annotations:
         used = (name, *self.parameters.get(name, ()))
         known = all(one in self.known for one in used)
         names = [identifier(self.names.class_name(one)) for one in used]
-        texts = names if known else [code("{}.{}", identifier(self.package), one) for one in names]
+        package = self.imported_package if name in self.imported else self.package
+        texts = names if known else [code("{}.{}", package, one) for one in names]
         text = code("{}[{}]", texts[0], joined(", ", texts[1:])) if len(used) > 1 else texts[0]
-        return Annotation(text, frozenset(map(str, names)) if known else frozenset({self.package}), not known)
+        return Annotation(
+            text, frozenset(map(str, names)) if known else frozenset({_first(package)}), not known
+        )
 
     def _map(self, index: ir.IndexSig | None) -> Annotation:
         return _generic("dict", _STR, self.annotation(index.value) if index else _ANY)
+
+
+def _first(path: Code) -> str:
+    """Return the name that a dotted path begins with."""
+    return path.partition(".")[0]
 
 
 def _kind(type_: ir.TypeExpr) -> str:

@@ -46,13 +46,13 @@ class Attribute:
 def discriminator(member: str, annotations: Annotations) -> str | None:
     """Return the attribute that tells the objects of a union apart; None if some of their classes give it another name."""
     name = annotations.names.attribute(member)
-    return None if name in _HELPERS | BUILTINS | {annotations.package} else name
+    return None if name in _HELPERS | BUILTINS | annotations.packages else name
 
 
 def attributes(members: tuple[ModelMember, ...], annotations: Annotations) -> Iterator[Attribute]:
     """Yield the attributes of a class; none hides a name that the lines below it use."""
     typed = [_typed(member, annotations) for member in members]
-    used = _HELPERS.union({annotations.package}, *(annotation.names for annotation, _ in typed))
+    used = _HELPERS.union(annotations.packages, *(annotation.names for annotation, _ in typed))
     for member, (type_, default) in zip(members, typed, strict=True):
         f, annotation = member.field, type_
         name = annotations.names.attribute(f.name)

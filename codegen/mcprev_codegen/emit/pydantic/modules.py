@@ -17,8 +17,10 @@ from mcprev_codegen.emit.models.plan import (
 )
 from mcprev_codegen.emit.pydantic.annotations import Annotation, Annotations
 from mcprev_codegen.emit.pydantic.attributes import Attribute, attributes, discriminator
-from mcprev_codegen.emit.rendering import GeneratedFile
-from mcprev_codegen.python import Code, PythonNames, code, docstring, identifier, module_name
+from mcprev_codegen.emit.rendering import GeneratedFile, up_of
+from mcprev_codegen.facts import Revision
+from mcprev_codegen.inputs import EXTENSIONS
+from mcprev_codegen.python import Code, code, docstring, identifier, module_name
 
 _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
     {code("typing"): ("TYPE_CHECKING", "Annotated", "Any", "Generic", "Literal", "TypeAlias", "Union")},
@@ -26,15 +28,19 @@ _IMPORTS: Final[tuple[Mapping[Code, tuple[str, ...]], ...]] = (
         code("pydantic"): ("Field", "Tag"),
         code("typing_extensions"): ("TypeAliasType", "TypeVar", "deprecated"),
     },
-    {
-        code("..._base"): (
-            "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nothing", "Nullable", "Opt", "Whole", "constant", "deep", "fallback", "limited", "stated", "wire",
-        ),
-        code("..._open"): ("UNKNOWN", "UnknownContent", "exact_union", "open_union"),
-    },
-)  # fmt: skip
-"""The names that a module of models may import, by import group and module."""
-IMPORTED: Final = frozenset(name for group in _IMPORTS for names in group.values() for name in names)
+)
+_SHARED: Final[Mapping[LiteralString, tuple[str, ...]]] = {
+    "_base": (
+        "ABSENT", "DEPRECATED", "EXACT", "EXACTLY", "FURTHER", "Integer", "Model", "Nothing", "Nullable", "Opt", "Whole", "constant", "deep", "fallback", "limited", "stated", "wire",
+    ),
+    "_open": ("UNKNOWN", "UnknownContent", "exact_union", "open_union"),
+}  # fmt: skip
+"""The names that a module of models may import, by module: first by import group, last from beside the packages."""
+IMPORTED: Final = frozenset(
+    name
+    for names in (*_SHARED.values(), *(n for group in _IMPORTS for n in group.values()))
+    for name in names
+)
 """The names that no type may have."""
 
 
@@ -130,6 +136,17 @@ class PydanticParameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Package:
+    """The package of a revision, as quoted annotations refer to it."""
+
+    folder: Code
+    """The folder from which a module of models imports `name`."""
+    name: Code
+    path: Code
+    """What annotations call it: `name`, or what leads from there to the package of an extension's version."""
+
+
+@dataclass(frozen=True, slots=True)
 class PydanticModule:
     """A module of models as its template prints it."""
 
@@ -137,8 +154,8 @@ class PydanticModule:
     imports: Sequence[Mapping[Code, Sequence[str]]]
     """The imported names by module, in groups."""
     models: Sequence[PydanticClass | PydanticAlias | PydanticParameter]
-    package: Code | None
-    """The package of the revision, if quoted annotations refer to it."""
+    packages: Sequence[Package]
+    """The packages that quoted annotations refer to."""
     deep: int | None
     """How many models lead to one another, if those are more than `FLAT`."""
 
@@ -156,16 +173,17 @@ def model_files(plan: ModelPlan) -> Iterator[GeneratedFile]:
 
 
 def _module(plan: ModelPlan, module: ModelModule, deep: int | None) -> PydanticModule:
-    package = module_name(plan.revision.name)
-    known = {*module.loaded}
+    own, imported = _packages(plan.revision)
+    known = {*module.loaded, *module.imported}
     models: list[PydanticClass | PydanticAlias | PydanticParameter] = []
     for model in module.models:
         annotations = Annotations(
-            plan.schema, plan.revision.names, package, known,
+            plan.schema, plan.revision.names, own.path, known,
             parameters=plan.parameters, whole=plan.revision.of_mcp,
+            imported=plan.imported, imported_package=(imported or own).path,
         )  # fmt: skip
         if isinstance(model, ModelClass):
-            models.append(_class(model, annotations, plan.revision.name))
+            models.append(_class(model, annotations, plan.revision.subject))
         elif isinstance(model, ModelParameter):
             models.append(_parameter(model, annotations))
         else:
@@ -174,35 +192,53 @@ def _module(plan: ModelPlan, module: ModelModule, deep: int | None) -> PydanticM
     names = frozenset({"deep"} if deep else ()).union(*(model.names for model in models))
     # A quoted annotation of a base is resolved in the module of the subclass.
     derived = any(isinstance(model, ModelClass) and model.bases for model in module.models)
-    title = f'The pydantic models of MCP {plan.revision.name} in the section "{module.title}".'
+    title = f'The pydantic models of {plan.revision.subject} in the section "{module.title}".'
     return PydanticModule(
         docstring(title),
-        _imports(module, names, plan.revision.names),
+        _imports(module, names, plan.revision, imported),
         models,
-        identifier(package) if derived or package in names else None,
+        [one for one in (imported, own) if one and (derived or str(one.name) in names)],
         deep,
     )
 
 
+def _packages(revision: Revision) -> tuple[Package, Package | None]:
+    """Return the package of a revision, and that from which it imports types: an extension from what it is based on."""
+    name = identifier(module_name(revision.name))
+    if revision.base is None or revision.extension is None:
+        return Package(code("..."), name, name), None
+    up, base, all_ = (
+        code(".{}", up_of(revision)),
+        identifier(module_name(revision.base.name)),
+        identifier(EXTENSIONS),
+    )
+    path = code("{}.{}.{}", all_, identifier(revision.extension.package), name)
+    return Package(up, all_, path), Package(up, base, base)
+
+
 def _imports(
-    module: ModelModule, names: frozenset[str], python: PythonNames
+    module: ModelModule, names: frozenset[str], revision: Revision, base: Package | None
 ) -> list[Mapping[Code, Sequence[str]]]:
     """Return the imports of a module that refers to these names."""
+    python, up = revision.names, code(".{}", up_of(revision))
     others: dict[Code, list[str]] = {}
+    if base is not None:
+        others[code("{}{}.models", base.folder, base.name)] = sorted(map(python.class_name, module.imported))
     for name, home in sorted(module.loaded.items(), key=lambda item: (item[1], item[0])):
         others.setdefault(code(".{}", identifier(home)), []).append(python.class_name(name))
-    groups = [*_IMPORTS[:-1], {**_IMPORTS[-1], **others}]
+    shared = {code("{}{}", up, identifier(home)): offered for home, offered in _SHARED.items()}
+    groups = [*_IMPORTS, {**shared, **others}]
     needed = [{home: [n for n in offered if n in names] for home, offered in g.items()} for g in groups]
     used = [{home: found for home, found in group.items() if found} for group in needed]
     return [group for group in used if group]
 
 
-def _class(model: ModelClass, annotations: Annotations, revision: str) -> PydanticClass:
+def _class(model: ModelClass, annotations: Annotations, subject: str) -> PydanticClass:
     class_name = annotations.names.class_name
     return PydanticClass(
         identifier(class_name(model.name)),
         model.doc,
-        f"Deprecated in MCP {revision}." if model.deprecated else None,
+        f"Deprecated in {subject}." if model.deprecated else None,
         [identifier(class_name(base)) for base in model.bases] or [code("Model")],
         [*attributes(model.members, annotations)],
         [class_name(one) for one in model.parameters],

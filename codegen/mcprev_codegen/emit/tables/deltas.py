@@ -54,4 +54,5 @@ def _neighbour(label: str, revision: Revision, other: Revision | None, names: Ma
     if other is None:
         return Neighbour(label, {}, ())
     missing = tuple(sorted(revision.methods.keys() - other.methods.keys()))
-    return Neighbour(label, conversion_deltas(revision, other, names), missing)
+    deltas = conversion_deltas(revision, other, names)
+    return Neighbour(label, {name: delta for name, delta in deltas.items() if revision.owns(name)}, missing)

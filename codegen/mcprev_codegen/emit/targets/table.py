@@ -8,9 +8,10 @@ from typing import Final
 
 from mcprev_codegen.emit.package import RESERVED, RevisionChain, is_generated, package_files
 from mcprev_codegen.emit.provenance import SHARED
-from mcprev_codegen.emit.shared import shared_files
+from mcprev_codegen.emit.shared import extension_files, shared_files
 from mcprev_codegen.emit.targets.types_only import INIT, TYPED, Library
 from mcprev_codegen.facts import Revision
+from mcprev_codegen.inputs import EXTENSIONS
 from mcprev_codegen.python import code, module_name
 
 
@@ -31,6 +32,8 @@ class Target:
     """Files at the top of every such folder, any of which identifies it; the first is written first."""
     dependencies: tuple[str, ...] = ()
     """What a package of such files depends on."""
+    extensions: Callable[[Sequence[Revision]], Mapping[str, str]] | None = None
+    """Returns the files beside the packages of versions of extensions; None for a target without such packages."""
 
 
 def _types_only(library: Library) -> Target:
@@ -47,6 +50,8 @@ def _types_only(library: Library) -> Target:
 
 def _package(revision: Revision, neighbours: RevisionChain) -> dict[str, str]:
     folder = module_name(revision.name)
+    if revision.extension is not None:
+        folder = f"{EXTENSIONS}/{revision.extension.package}/{folder}"
     return {f"{folder}/{name}": text for name, text in package_files(revision, neighbours).items()}
 
 
@@ -97,7 +102,9 @@ LIBRARIES: Final = (
 """The targets whose types datamodel-code-generator writes."""
 _MODULES: Final = tuple(name for name in SHARED if name != TYPED)  # for `py.typed` is empty, whoever wrote it
 _NEEDED: Final = ("pydantic>=2.14,<3", "typing-extensions>=4.12")
-PYDANTIC: Final = Target("pydantic", _package, shared_files, is_generated, RESERVED, _MODULES, _NEEDED)
+PYDANTIC: Final = Target(
+    "pydantic", _package, shared_files, is_generated, RESERVED, _MODULES, _NEEDED, extension_files
+)
 TARGETS: Final[Mapping[str, Target]] = {
     target.name: target for target in (PYDANTIC, *map(_types_only, LIBRARIES))
 }
