@@ -201,13 +201,13 @@ def serve_loaded(
 
         routes = {**health_routes(), **routes}
     if worker is None:
-        running.run_http(http_app(loaded.server, routes, settings), host, port)
+        running.run_http(http_app(loaded.server, loaded.server.changes, routes, settings), host, port)
         return
     from mcprev.cli.workers import check_workers
 
     check_workers(loaded.server, settings, worker)
     settings = replace(settings, max_bodies=max(settings.max_bodies // worker.settings.workers, MIN_BODIES))
-    served = http_app(loaded.server, routes, settings)
+    served = http_app(loaded.server, loaded.server.changes, routes, settings)
     running.run_worker(served, worker, served.probe.answers)
 
 

@@ -5,6 +5,8 @@ They are generic in the connection, so that connections can import them.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
@@ -12,6 +14,7 @@ from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.store import Records
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.pending_calls import Call
+from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.uris import Spell
 from mcprev.wire.headers import Headers
 
@@ -129,8 +132,21 @@ class LifespanHold(Protocol):
         ...
 
 
+class TaskRunner(Protocol):
+    """What runs the tasks of a server."""
+
+    @property
+    def running(self) -> Mapping[str, object]:
+        """The tasks that run, by id."""
+        ...
+
+    async def aclose(self) -> None:
+        """End them, and log how many."""
+        ...
+
+
 class ServerApp(Protocol[Connection_contra]):
-    """What a transport needs of a server."""
+    """What transports, and what serves over them or shares between processes, need of a server: `server/service.py` has it."""
 
     @property
     def identity(self) -> ServerCapabilities:
@@ -148,6 +164,11 @@ class ServerApp(Protocol[Connection_contra]):
         ...
 
     @property
+    def tasks(self) -> TaskRunner | None:
+        """Runs the tasks, which go on after the requests that began them; None for a server without tasks."""
+        ...
+
+    @property
     def max_handlers(self) -> int:
         """How many requests of one connection are served at a time."""
         ...
@@ -158,10 +179,21 @@ class ServerApp(Protocol[Connection_contra]):
         ...
 
     @property
+    def store(self) -> Records | None:
+        """The records of this server alone in that store, for all its processes."""
+        ...
+
+    @property
     def canonical_uri(self) -> Spell:
         """Returns the spelling of a URI for which requests are served, and by which policies decide."""
         ...
 
     def keep(self, connection: Connection_contra, /) -> None:
         """Notify a connection of changes for as long as it lasts."""
+        ...
+
+    def tell_change(
+        self, connection: Connection_contra, kind: Changed, uri: str | None
+    ) -> list[asyncio.Task[None]]:
+        """Notify one client of a change, if it is to know; return the checks that find out whether it is."""
         ...

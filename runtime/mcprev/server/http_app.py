@@ -11,24 +11,31 @@ from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.local_sessions import LocalSessions
 
 if TYPE_CHECKING:
-    from mcprev.sharing.sessions import SharedServer
+    from mcprev.core.connection import Connection
+    from mcprev.core.interfaces import ServerApp
+    from mcprev.sharing.changes import SharedChanges
     from mcprev.transports.http.server.dispatcher import MakeDirectory
     from mcprev.transports.http.server.options import HttpSettings
     from mcprev.transports.http.server.request import App
     from mcprev.transports.http.server.routes import Route
 
 
-def http_app(server: SharedServer, routes: Mapping[str, Route], settings: HttpSettings) -> AsgiApp:
-    """Return the ASGI app of a server; `routes` are its own, beside those of the settings and of their `auth`.
+def http_app(
+    server: ServerApp[Connection],
+    changes: SharedChanges | None,
+    routes: Mapping[str, Route],
+    settings: HttpSettings,
+) -> AsgiApp:
+    """Return the ASGI app of a server, with the changes that its processes tell each other; `routes` are its own, beside those of the settings and of their `auth`.
 
     Raises `ValueError` for a route whose path is invalid or taken.
     """
     auth = settings.auth
     make_directory: MakeDirectory = LocalSessions
-    if server.changes is not None and hasattr(server.store, "append"):
+    if changes is not None and hasattr(server.store, "append"):
         from mcprev.sharing.sessions import SharedSessions
 
-        make_directory = partial(SharedSessions, server)
+        make_directory = partial(SharedSessions, server, changes)
     stopping, busy = partial(finishing_tasks, server), partial(runs_tasks, server)
     several: list[Mapping[str, App | Route]] = [{**routes}, {**settings.routes}]
     if auth is not None:

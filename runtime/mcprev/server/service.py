@@ -237,7 +237,7 @@ class Service:
         from mcprev.server.http_app import http_app
         from mcprev.transports.http.server.options import http_settings
 
-        return http_app(self, self.routes(), http_settings({**self.http, **options}))
+        return http_app(self, self.changes, self.routes(), http_settings({**self.http, **options}))
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
         """Serve over HTTP until the process receives SIGINT, SIGTERM or SIGHUP; the options are those of `asgi`.

@@ -3,50 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
-from mcprev.core.interfaces import LifespanHold
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import ServerApp
 
 POLL: Final = 0.1
 """Seconds between two checks for a second signal, which stops the server at once."""
 
 
-class TaskRunner(Protocol):
-    """What runs the tasks of a server."""
-
-    running: Mapping[str, object]
-    """The tasks that run."""
-
-    async def aclose(self) -> None:
-        """End them, and log how many."""
-        ...
-
-
-@runtime_checkable
-class TaskServer(Protocol):
-    """A server whose tasks go on after the requests that began them, such as `mcprev.Server`."""
-
-    tasks: TaskRunner | None
-    lifespan: LifespanHold | None
-    """Ends the tasks when nobody holds it."""
-
-
-def runs_tasks(server: object) -> bool:
+def runs_tasks(server: ServerApp[Connection]) -> bool:
     """Return whether a task of a server runs now."""
-    return isinstance(server, TaskServer) and server.tasks is not None and bool(server.tasks.running)
+    return server.tasks is not None and bool(server.tasks.running)
 
 
 @asynccontextmanager
 async def finishing_tasks(
-    server: object, seconds: float, hurried: Callable[[], bool]
+    server: ServerApp[Connection] | None, seconds: float, hurried: Callable[[], bool]
 ) -> AsyncGenerator[None, None]:
     """Keep the tasks of a server running in the block, and after it for what is left of `seconds`; then end them.
 
     They end at once when `hurried` returns True.
     """
-    if not isinstance(server, TaskServer) or (tasks := server.tasks) is None:
+    if server is None or (tasks := server.tasks) is None:
         yield
         return
     now, owner = asyncio.get_running_loop().time, object()

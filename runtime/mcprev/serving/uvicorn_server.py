@@ -92,7 +92,9 @@ class HttpServer(uvicorn.Server):
             self.worker.accepts_no_more()  # the queue of the socket goes on for the others
         for listening in sockets or ():
             listening.close()
-        server: object = getattr(self.app, "server", None)
+        from mcprev.transports.http.server.asgi import AsgiApp  # not loaded for an authorization server alone
+
+        server = self.app.server if isinstance(self.app, AsgiApp) else None
         async with finishing_tasks(server, self.linger, lambda: self.force_exit):
             await self._end_connections()
 

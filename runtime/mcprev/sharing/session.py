@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, cast
 from typing_extensions import override
 
 from mcprev.core.connection import Connection
+from mcprev.core.interfaces import ServerApp
 from mcprev.core.store import LogBounds, LogItem, Store, stored_for
 from mcprev.errors import Json, StoreError
 from mcprev.protocol.connection_state import (
@@ -62,14 +63,6 @@ _TOLD: Final = b'{"told":'
 """How an item of a session's own stream begins that says of which changes the client is told by the items before it."""
 
 
-class ChangeTeller(Protocol):
-    """What the session needs of a server."""
-
-    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> list[asyncio.Task[None]]:
-        """Notify one client of a change, if it is to know; return the checks that find out whether it is."""
-        ...
-
-
 class SessionOwner(Protocol):
     """What the session needs of the sessions of its worker."""
 
@@ -80,7 +73,7 @@ class SessionOwner(Protocol):
     resumable: bool
 
     @property
-    def server(self) -> ChangeTeller:
+    def server(self) -> ServerApp[Connection]:
         """The server."""
         ...
 

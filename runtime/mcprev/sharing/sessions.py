@@ -6,17 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from mcprev.core.background import Background
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import CLOSE
-from mcprev.core.store import Records, Store
+from mcprev.core.store import Store
 from mcprev.errors import ConnectionLost, Json, StoreError
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.protocol.negotiation.versions import of_era
-from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Era
 from mcprev.sharing.changes import Change, SharedChanges
 from mcprev.sharing.legacy_sse import SharedSseSessions
@@ -58,31 +57,25 @@ RENEWALS: Final = 3
 _logger: Final = logging.getLogger("mcprev.sharing")
 
 
-class SharedServer(ServerApp[Connection], Protocol):
-    """What the sessions need of a server."""
-
-    store: Records | None
-    changes: SharedChanges | None
-
-    def tell_change(self, connection: Connection, kind: Changed, uri: str | None) -> list[asyncio.Task[None]]:
-        """Notify one client of a change, if it is to know; return the checks that find out whether it is."""
-        ...
-
-
 class SharedSessions:
     """The directory of the sessions of all workers, with what this worker has of those that it has loaded."""
 
     shared: bool = True
 
     def __init__(
-        self, server: SharedServer, settings: HttpSettings, sessions: Sessions, make: MakeSession
+        self,
+        server: ServerApp[Connection],
+        changes: SharedChanges,
+        settings: HttpSettings,
+        sessions: Sessions,
+        make: MakeSession,
     ) -> None:
-        assert server.changes is not None
+        """`changes` are those that the processes of the server tell each other; its store is a whole one."""
         self.server = server
         self._sessions, self._make = sessions, make
         self.clock: Callable[[], float] = sessions.clock
         self._idle, self._get_stream = settings.idle, settings.get_stream
-        self.changes: SharedChanges = server.changes
+        self.changes: SharedChanges = changes
         self.store: Store = cast("Store", server.store)
         self.resumable: bool = settings.events is not None
         """Whether streams of requests can be resumed."""
