@@ -125,7 +125,9 @@ class BridgedClients:
         state, in_session = front.state, incoming.revision.handshake
         shared = self._shared_with(connection)
         if in_session and shared is None:
-            session = self._session(front, incoming, connection)
+            session = connection.peer_context
+            if not isinstance(session, front.kind) or incoming.method == INITIALIZE:
+                session = self._begin_session(incoming, connection)
             return Exchange(state, incoming, connection, session.name, session.outlet), session.serve
         # The client is known by its session over HTTP, or by nothing but this request.
         name = self._name(connection)
@@ -135,13 +137,11 @@ class BridgedClients:
             return exchange, shared.serve
         return exchange, front.stateless(incoming)
 
-    def _session(self, front: Front, incoming: IncomingRequest, connection: Connection) -> HeldSession:
+    def _begin_session(self, incoming: IncomingRequest, connection: Connection) -> HeldSession:
         """Return the client of a connection's session, which is known from its first request on."""
-        session = connection.peer_context
-        if not isinstance(session, front.kind) or incoming.method == INITIALIZE:
-            params = incoming.params if incoming.method == INITIALIZE else None
-            client = ClientIntroduction.of_session(incoming, params, sender_of(incoming))
-            session = connection.peer_context = self._make(connection, client)
+        params = incoming.params if incoming.method == INITIALIZE else None
+        client = ClientIntroduction.of_session(incoming, params, sender_of(incoming))
+        session = connection.peer_context = self._make(connection, client)
         return session
 
     def _make(self, connection: Connection, client: ClientIntroduction) -> HeldSession:

@@ -12,7 +12,6 @@ from collections.abc import Hashable
 from secrets import token_urlsafe
 from typing import Final, Protocol, cast
 
-from mcprev.bridge.pair import Pair
 from mcprev.bridge.peers import Peers
 from mcprev.bridge.progress import progress_to
 from mcprev.bridge.relay import (
@@ -27,6 +26,7 @@ from mcprev.bridge.relay import (
 from mcprev.bridge.tasks import follow_to_end
 from mcprev.bridge.upstream import Caller, Upstream, logger
 from mcprev.bridge.upstreams import LEAST, Busy, Owner
+from mcprev.bridge.visit import Visit
 from mcprev.conversion import PayloadKind
 from mcprev.conversion.rules import JsonObject
 from mcprev.core.interfaces import principal_of
@@ -77,29 +77,18 @@ class Keeper(Protocol):
         """Give back an upstream."""
         ...
 
-    def finish(
-        self, exchange: Exchange, pair: Pair, upstream: Upstream, task: asyncio.Task[dict[str, Json]]
-    ) -> None:
-        """Answer a request with the outcome of its call."""
-        ...
-
-    def completed(self, result: JsonObject, pair: Pair, upstream: Upstream) -> JsonObject:
-        """Return a result with what every result has."""
-        ...
-
 
 class HeldCall:
     """A call at a server with sessions, which stays open while the client of a stateless revision is asked."""
 
-    def __init__(
-        self, clients: Keeper, upstream: Upstream, exchange: Exchange, pair: Pair, *, may_ask: bool = True
-    ) -> None:
+    def __init__(self, clients: Keeper, visit: Visit, *, may_ask: bool = True) -> None:
+        exchange = visit.exchange
         self._clients = clients
         self._may_ask = may_ask
         self._call_made = exchange.incoming
         self._relay = clients.relay
-        self.upstream = upstream
-        self.pair = pair
+        self.upstream = visit.upstream
+        self.pair = visit.pair
         self.id: str = token_urlsafe(16)
         self.origin: object = clients.owner_of(exchange)
         """Who made the call, where nothing authenticates clients."""
@@ -244,7 +233,7 @@ class HeldCall:
                 error := task.exception(), SessionExpired
             ):
                 raise error
-            self._clients.finish(exchange, self.pair, self.upstream, task)
+            Visit(exchange, self.upstream, self.pair).finish(task)
         else:
             self._suspend(exchange)
 
@@ -289,9 +278,8 @@ class HeldCall:
         loop = asyncio.get_running_loop()
         self._suspended_since = loop.time()
         self._deadline = loop.call_later(self._relay.bounds.user, self._expire)
-        exchange.answer(
-            clients.completed(input_required(self._open_questions(), state), self.pair, self.upstream)
-        )
+        visit = Visit(exchange, self.upstream, self.pair)
+        exchange.answer(visit.completed(input_required(self._open_questions(), state)))
 
     def _has_room(self) -> bool:
         """Return whether one more call of the client may wait for its user."""

@@ -15,10 +15,10 @@ from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.mixed_listen import MixedListen
 from mcprev.bridge.pair import Pair
 from mcprev.bridge.progress import progress_to
-from mcprev.bridge.relay import Exchange, Relay, refuse_question, unknown_between, wire_error, without_token
+from mcprev.bridge.relay import Exchange, refuse_question, unknown_between, wire_error, without_token
 from mcprev.bridge.tasks import cancel_call, follow_to_end, task_of, unrelated
 from mcprev.bridge.tools import ServerTools
-from mcprev.bridge.upstream import Upstream
+from mcprev.bridge.visit import Visit
 from mcprev.client.tasks import CALL, CANCEL_TIMEOUT, LEAST, MOST
 from mcprev.conversion import PayloadKind, convert
 from mcprev.conversion.rules import JsonObject, as_object
@@ -111,16 +111,16 @@ class BridgedTasks:
 
     async def run(
         self,
-        exchange: Exchange,
+        visit: Visit,
         context: Context,
-        pair: Pair,
         work: Callable[[OwnTask], Awaitable[JsonObject]],
     ) -> JsonObject | None:
         """Make a call that may become a task; return its result, or None if the request was answered with a task.
 
         `work` returns the result at the server's revision. Raises its errors.
         """
-        own = OwnTask(exchange, context, pair)
+        exchange, pair = visit.exchange, visit.pair
+        own = OwnTask(visit, context)
         found: list[JsonObject] = []
 
         async def run() -> JsonObject:
@@ -146,10 +146,11 @@ class BridgedTasks:
 class OwnTask:
     """One call that may become a task of the bridge: for whom the server is called, and who asks its client."""
 
-    def __init__(self, exchange: Exchange, context: Context, pair: Pair) -> None:
-        self._exchange = exchange
+    def __init__(self, visit: Visit, context: Context) -> None:
+        self._exchange = visit.exchange
+        self._upstream = visit.upstream
+        self._pair = visit.pair
         self._context = context
-        self._pair = pair
         self._count = 0
 
     @property
@@ -166,14 +167,14 @@ class OwnTask:
         """Send a notification about the call."""
         self._exchange.send(method, params)
 
-    async def call(
-        self, relay: Relay, upstream: Upstream, params: JsonObject, *, share: Callable[[], None] | None = None
-    ) -> JsonObject:
+    async def call(self, params: JsonObject, *, share: Callable[[], None] | None = None) -> JsonObject:
         """Call the server and follow the task that it answers with. Raises `McpError`.
 
         `share` lets others use a connection to a server with sessions, whose further questions name the task.
         """
-        exchange, total = self._exchange, relay.bounds.call
+        exchange, upstream = self._exchange, self._upstream
+        relay = exchange.relay
+        total = relay.bounds.call
         meta = as_object(params.get("_meta")) if not upstream.revision.handshake else None
         call = asyncio.ensure_future(
             upstream.call(

@@ -10,12 +10,12 @@ from typing import cast
 from mcprev.bridge.held import Keeper
 from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.outages import Attempts
-from mcprev.bridge.pair import Pair
 from mcprev.bridge.relay import LOG, Exchange, Relay, refuse_question
 from mcprev.bridge.sessions import SUBSCRIBE, UNSUBSCRIBE
 from mcprev.bridge.tasks import related_task
 from mcprev.bridge.tools import ServerTools
 from mcprev.bridge.upstream import Caller, Upstream, logger, with_client_ids
+from mcprev.bridge.visit import Visit
 from mcprev.conversion import PayloadKind
 from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.errors import (
@@ -144,7 +144,8 @@ class ListenStream:
         self._attempts = Attempts(clients.relay.upstreams.outage)
         self._accepted: JsonObject | None = None
         """What the stream carries; None before it was acknowledged."""
-        self._server: tuple[Upstream, Pair] | None = None
+        self._visit: Visit | None = None
+        """The stream at the connection to the server that it had last."""
 
     async def serve(self) -> None:
         """Serve the stream until its client or the bridge ends it, or the server refuses it. Raises `McpError`."""
@@ -167,7 +168,7 @@ class ListenStream:
                     break
                 await self._attempts.wait(error)
         except (McpError, ConversionError) as error:
-            self._exchange.fail(error, None if self._server is None else self._server[1])
+            self._exchange.fail(error, None if self._visit is None else self._visit.pair)
         else:
             self._answer(result)
         finally:
@@ -188,13 +189,13 @@ class ListenStream:
         """Carry changes until the connection to the server is lost; return the result of a stream that the server ends."""
         upstream = await self._take()
         pair = self._clients.relay.pair(self._exchange.incoming.revision, upstream.revision)
-        self._server = upstream, pair
+        self._visit = visit = Visit(self._exchange, upstream, pair)
         if upstream.revision.handshake:
             await self._in_session(upstream)
             return None
         stray = False
         try:
-            return await self._pass_on(upstream, pair)
+            return await self._pass_on(visit)
         except (asyncio.CancelledError, RequestTimeout):
             stray = True
             raise
@@ -203,11 +204,10 @@ class ListenStream:
 
     def _answer(self, result: JsonObject | None) -> None:
         """Answer with the end of the stream in good order."""
-        assert self._server is not None
-        upstream, pair = self._server
+        assert self._visit is not None
         ended: JsonObject = {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: self._exchange.incoming.id}}
         if result is None:
-            result = self._clients.completed(ended, pair, upstream)
+            result = self._visit.completed(ended)
         self._exchange.answer(result)
 
     def _begun(self, accepted: JsonObject) -> bool:
@@ -279,17 +279,17 @@ class ListenStream:
 
     def changed(self, kind: Changed, method: str, params: JsonObject) -> None:
         """Send a change that the stream carries."""
-        if self._server is not None and wants(
+        if self._visit is not None and wants(
             self._accepted or {}, kind, cast("str | None", params.get("uri"))
         ):
-            pair = self._server[1]
+            pair = self._visit.pair
             self._send(method, cast("JsonObject", pair.to_client(params or {}, method, PayloadKind.PARAMS)))
 
     # -- at a stateless server -------------------------------------------------------------------------------------
 
-    async def _pass_on(self, upstream: Upstream, pair: Pair) -> JsonObject:
+    async def _pass_on(self, visit: Visit) -> JsonObject:
         """Pass the notifications of a stream of the server, and return its result, under the client's id."""
-        exchange = self._exchange
+        exchange, upstream, pair = visit.exchange, visit.upstream, visit.pair
 
         def named(found: JsonObject) -> JsonObject:
             meta = as_object(found.get("_meta"))

@@ -12,7 +12,6 @@ from typing_extensions import override
 
 from mcprev.bridge.last_words import line_behind, with_last_line
 from mcprev.bridge.pair import Pair, Policy, Rule
-from mcprev.bridge.progress import progress_to
 from mcprev.bridge.refusals import refusal_of
 from mcprev.bridge.results import KeptResults
 from mcprev.bridge.upstream import Upstream
@@ -377,16 +376,6 @@ class Exchange:
         except ConversionError as error:
             raise InvalidParams(f"Invalid params: {error}") from error
         return found
-
-    async def call(
-        self, upstream: Upstream, pair: Pair, params: dict[str, Json] | None, *, total: float | None
-    ) -> dict[str, Json]:
-        """Call the server on behalf of the request; return its result as it is. Raises `McpError`."""
-        progress = self.incoming.token is not None
-        listener = progress_to(lambda: self, pair) if progress else None
-        return await upstream.call(
-            self.incoming.method, params, total=total, listener=listener, progress=progress, caller=self
-        )
 
 
 def without_token(request: IncomingRequest) -> dict[str, Json] | None:

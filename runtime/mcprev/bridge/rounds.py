@@ -7,10 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias, cast
 
 from mcprev.bridge.introduction import ClientIntroduction
-from mcprev.bridge.pair import Pair
-from mcprev.bridge.relay import Exchange
 from mcprev.bridge.tasks import follow_to_end
-from mcprev.bridge.upstream import Upstream
+from mcprev.bridge.visit import Visit
 from mcprev.client.tasks import CALL
 from mcprev.conversion import PayloadKind
 from mcprev.conversion.rules import JsonObject
@@ -29,25 +27,21 @@ class Rounds:
     def __init__(
         self,
         client: ClientIntroduction,
-        exchange: Exchange,
-        upstream: Upstream,
-        pair: Pair,
+        visit: Visit,
         ask: AskSession,
     ) -> None:
         self._client = client
-        self._exchange = exchange
-        self._upstream = upstream
-        self._pair = pair
+        self._visit = visit
         self._ask = ask
         self.asked: bool = False
         """Whether the client was asked."""
 
     async def until_complete(self, params: dict[str, Json] | None, stamp: JsonObject) -> dict[str, Json]:
         """Call the server, with the answers of the client as often as it asks for some; return the last result."""
-        exchange, upstream, relay = self._exchange, self._upstream, self._exchange.relay
+        visit, upstream, relay = self._visit, self._visit.upstream, self._visit.exchange.relay
         total = relay.bounds.call
         for _ in range(mrtr.MAX_ROUNDS + 1):
-            result = await exchange.call(upstream, self._pair, params, total=total)
+            result = await visit.call(params, total=total)
             result = await follow_to_end(upstream, result, self._answer, stamp, total, relay.start)
             if not mrtr.is_input_required(result):
                 return result
@@ -66,8 +60,8 @@ class Rounds:
 
     async def _answers(self, asked: Mapping[str, JsonObject]) -> dict[str, Json] | str:
         """Return the client's answers to questions, or why one cannot be asked. Raises `McpError`."""
-        pair = self._pair
-        capabilities = self._client.capabilities_at(self._upstream.revision)
+        pair, exchange = self._visit.pair, self._visit.exchange
+        capabilities = self._client.capabilities_at(self._visit.upstream.revision)
         questions: dict[str, tuple[str, Json]] = {}
         for key, request in asked.items():
             method = str(request.get("method"))
@@ -78,10 +72,10 @@ class Rounds:
             except ConversionError as error:
                 return f"{unmet(request, pair.server)} ({error})"
         self.asked = True
-        self._exchange.has_asked()
+        exchange.has_asked()
         async with asyncio.TaskGroup() as group:
             tasks = {
-                key: group.create_task(_outcome(self._ask(method, params, self._exchange.request)))
+                key: group.create_task(_outcome(self._ask(method, params, exchange.request)))
                 for key, (method, params) in questions.items()
             }
         answers: dict[str, Json] = {}
@@ -96,7 +90,7 @@ class Rounds:
 
     def _unmet(self, text: str) -> dict[str, Json]:
         """Return the result of a tool that asks what the client cannot be asked. Raises `InvalidParams` for other methods."""
-        if self._exchange.incoming.method != CALL:
+        if self._visit.exchange.incoming.method != CALL:
             raise InvalidParams(text)
         return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
 

@@ -34,6 +34,7 @@ from mcprev.bridge.tasks import as_task, declared, follow_to_end, marked
 from mcprev.bridge.tools import TOOL_LIST
 from mcprev.bridge.upstream import Upstream, logger
 from mcprev.bridge.upstreams import Owner
+from mcprev.bridge.visit import Visit
 from mcprev.bridge.watching import LISTS, Watcher
 from mcprev.client.tasks import CALL
 from mcprev.conversion import PayloadKind
@@ -293,13 +294,13 @@ class SessionPeer:
                 await self._tasks.answer(exchange, self._context(exchange))
                 return
             if not server.revision.handshake:
-                await self._serve_stateless(exchange, upstream, pair)
+                await self._serve_stateless(Visit(exchange, upstream, pair))
                 return
-            params = exchange.params(pair, None)
+            params, visit = exchange.params(pair, None), Visit(exchange, upstream, pair)
             if pair.same or method != CALL:
-                result = await exchange.call(upstream, pair, params, total=self._relay.bounds.call)
+                result = await visit.call(params, total=self._relay.bounds.call)
             else:
-                result = await self._call_tool(exchange, upstream, pair, params)
+                result = await self._call_tool(visit, params)
             if method in (SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE):
                 self._remember(exchange.incoming)
             exchange.answer(pair.to_client(result, method, PayloadKind.RESULT))
@@ -311,17 +312,17 @@ class SessionPeer:
     def _context(self, exchange: Exchange) -> Context:
         return self._tasks.context(exchange, self._client.capabilities_at(LATEST))
 
-    async def _call_tool(
-        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json] | None
-    ) -> dict[str, Json]:
+    async def _call_tool(self, visit: Visit, params: dict[str, Json] | None) -> dict[str, Json]:
         """Call a tool; one that can only run as a task is called as one, whose end this waits for."""
-        total = self._relay.bounds.call
+        upstream, total = visit.upstream, self._relay.bounds.call
         if await self._tasks.tools.support(upstream, (params or {}).get("name"), total) is Support.REQUIRED:
             params = as_task(params)
-        result = await exchange.call(upstream, pair, params, total=total)
+        result = await visit.call(params, total=total)
         if tasks.TASK not in (params or {}):
             return result
-        return await follow_to_end(upstream, result, None, None, total, self._relay.start, caller=exchange)
+        return await follow_to_end(
+            upstream, result, None, None, total, self._relay.start, caller=visit.exchange
+        )
 
     def _remember(self, incoming: IncomingRequest) -> None:
         """Keep what the session has to be told again when the connection to the server is replaced."""
@@ -447,7 +448,8 @@ class SessionPeer:
             stamp[LOG_LEVEL] = self._level or DEFAULT_LEVEL
         return stamp
 
-    async def _serve_stateless(self, exchange: Exchange, upstream: Upstream, pair: Pair) -> None:
+    async def _serve_stateless(self, visit: Visit) -> None:
+        exchange, upstream, pair = visit.exchange, visit.upstream, visit.pair
         incoming = exchange.incoming
         params = incoming.params or {}
         if incoming.method == SET_LEVEL:
@@ -481,9 +483,9 @@ class SessionPeer:
             )
             sent = exchange.params(pair, stamp)
             if self._tasks.wanted(incoming, pair, server):
-                await self._run_task(exchange, upstream, pair, sent or {})
+                await self._run_task(visit, sent or {})
                 return
-            rounds = Rounds(self._client, exchange, upstream, pair, self.ask)
+            rounds = Rounds(self._client, visit, self.ask)
             fetch, results = partial(rounds.until_complete, sent, stamp), self._relay.results
             result = await (
                 fetch()
@@ -493,17 +495,15 @@ class SessionPeer:
             found = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
             exchange.answer(marked(found, pair, server) if incoming.method == TOOL_LIST else found)
 
-    async def _run_task(
-        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json]
-    ) -> None:
+    async def _run_task(self, visit: Visit, params: dict[str, Json]) -> None:
         """Answer a call with a task of the bridge, which makes it."""  # TASK-2
-        upstream.users += 1
+        visit.upstream.users += 1
 
         async def work(own: OwnTask) -> JsonObject:
             own.end_with_session()
             try:
-                return await own.until_complete(partial(own.call, self._relay, upstream), params)
+                return await own.until_complete(own.call, params)
             finally:
-                self._relay.upstreams.give(upstream, keep=False)
+                self._relay.upstreams.give(visit.upstream, keep=False)
 
-        await self._tasks.run(exchange, self._context(exchange), pair, work)
+        await self._tasks.run(visit, self._context(visit.exchange), work)

@@ -18,7 +18,7 @@ from mcprev.bridge.forwarded import ForwardedExchange
 from mcprev.bridge.held import HELD, WORKER, HeldCall
 from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.own_tasks import BridgedTasks, OwnTask
-from mcprev.bridge.pair import Pair, Rule
+from mcprev.bridge.pair import Pair
 from mcprev.bridge.peers import Peers
 from mcprev.bridge.pooled import ListenStream, Pooled
 from mcprev.bridge.relay import (
@@ -28,36 +28,29 @@ from mcprev.bridge.relay import (
 from mcprev.bridge.sessions import SET_LEVEL
 from mcprev.bridge.states import unwrapped, wrapped
 from mcprev.bridge.tasks import as_task
-from mcprev.bridge.upstream import Caller, Upstream, logger
+from mcprev.bridge.upstream import Caller, Upstream
 from mcprev.bridge.upstreams import NOBODY, Owner
+from mcprev.bridge.visit import Visit, may_be_asked
 from mcprev.client.tasks import CALL
 from mcprev.conversion import PayloadKind
-from mcprev.conversion.rules import JsonObject, as_list, as_object
+from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.core.interfaces import client_of, principal_of
 from mcprev.errors import (
-    INTERNAL_ERROR,
-    URL_ELICITATION_REQUIRED,
     ConversionError,
-    InternalError,
     InvalidParams,
     Json,
     McpError,
     RequestTimeout,
-    RpcError,
     SessionExpired,
-    one_line,
 )
 from mcprev.protocol.engine import declares
-from mcprev.protocol.mrtr import RESPONSES, STATE, input_required
+from mcprev.protocol.mrtr import RESPONSES, STATE
 from mcprev.protocol.subscriptions import (
     LISTEN,
 )
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
-from mcprev.wire.meta_keys import SERVER_INFO
 
-_ANSWERERS: Final = ("elicitation", "sampling", "roots")
-_ALTERNATE: Final = "InputRequiredResult"
 _STATELESS: Final = "stateless"
 """The key of upstreams of a server without sessions, which all clients of a revision share."""
 PING: Final = "ping"
@@ -181,14 +174,14 @@ class StatelessClients:
         elif upstreams.introduction.revision.handshake:
             if await self._continues(exchange):
                 return
-            asks = self._may_be_asked(exchange) or self._tasks.runs(incoming, upstreams.introduction)
+            asks = may_be_asked(incoming) or self._tasks.runs(incoming, upstreams.introduction)
             serve = self._serve_asking if asks else self._serve_session
             try:
                 await serve(exchange, client)
             except SessionExpired:
                 await serve(exchange, client)  # the server has not executed it
         else:
-            await self._serve_stateless(exchange, client)
+            await self._serve_stateless(exchange, client, pair)
 
     async def _serve_listen(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Answer a listen request. Raises `McpError`."""
@@ -277,27 +270,21 @@ class StatelessClients:
     def _context(self, exchange: Exchange) -> Context:
         return self._tasks.context(exchange, as_object(exchange.incoming.capabilities))
 
-    def _may_be_asked(self, exchange: Exchange) -> bool:
-        incoming = exchange.incoming
-        spec = incoming.revision.methods.get(incoming.method)
-        asks = spec is not None and _ALTERNATE in spec.alternate_results
-        return asks and any(name in incoming.capabilities for name in _ANSWERERS)
-
     async def _serve_session(self, exchange: Exchange, client: ClientIntroduction) -> None:
         """Serve a request that the server cannot answer with a question."""
         holder = exchange if exchange.incoming.level is not None else None
         upstream = await self._take(exchange, client, holder)
-        pair, stray = self.relay.pair(client.revision, upstream.revision), False
+        visit = Visit(exchange, upstream, self.relay.pair(client.revision, upstream.revision))
+        stray = False
         try:
-            await self._set_level(exchange, upstream)
-            params = exchange.params(pair, None)
-            result = await exchange.call(upstream, pair, params, total=self.relay.bounds.call)
-            exchange.answer(self._converted(exchange, pair, upstream, result))
+            await self._set_level(visit)
+            params = exchange.params(visit.pair, None)
+            visit.answer(await visit.call(params, total=self.relay.bounds.call))
         except SessionExpired:
             raise
         except (McpError, ConversionError) as error:
             stray = isinstance(error, RequestTimeout)
-            self._fail(exchange, pair, upstream, error)
+            visit.fail(error)
         except asyncio.CancelledError:
             stray = True
             raise
@@ -310,47 +297,45 @@ class StatelessClients:
             await self.peers.start()
         upstream = await self._take(exchange, client, exchange)
         pair, incoming = self.relay.pair(client.revision, upstream.revision), exchange.incoming
-        held = HeldCall(self, upstream, exchange, pair, may_ask=self._may_be_asked(exchange))
+        visit = Visit(exchange, upstream, pair)
+        held = HeldCall(self, visit, may_ask=may_be_asked(incoming))
         upstream.holder = held
         try:
-            await self._set_level(exchange, upstream)
+            await self._set_level(visit)
             params = exchange.params(pair, None)
-            support = await self._support(exchange, upstream, params)
+            support = await self._support(visit, params)
         except BaseException as error:
             self.relay.upstreams.give(upstream, holder=held, keep=self.keeps(upstream))
             if isinstance(error, (McpError, ConversionError)) and not isinstance(error, SessionExpired):
-                self._fail(exchange, pair, upstream, error)
+                visit.fail(error)
                 return
             raise
         shown = self._tasks.wanted(incoming, pair, upstream.introduction)
         if support is Support.REQUIRED or (shown and support is Support.OPTIONAL):
             params = as_task(params)
             if shown:
-                await self._run_task(exchange, upstream, pair, params)
+                await self._run_task(visit, params)
                 return
         held.start(incoming.method, params, progress=incoming.token is not None)
         await held.serve(exchange, {})
 
-    async def _support(
-        self, exchange: Exchange, upstream: Upstream, params: dict[str, Json] | None
-    ) -> Support:
+    async def _support(self, visit: Visit, params: dict[str, Json] | None) -> Support:
         """Return whether a call can, must or must not ask for a task. Raises `McpError`."""
-        if exchange.incoming.method != CALL:
+        if visit.exchange.incoming.method != CALL:
             return Support.FORBIDDEN
-        return await self._tasks.tools.support(upstream, (params or {}).get("name"), self.relay.bounds.call)
+        name = (params or {}).get("name")
+        return await self._tasks.tools.support(visit.upstream, name, self.relay.bounds.call)
 
-    async def _run_task(
-        self, exchange: Exchange, upstream: Upstream, pair: Pair, params: dict[str, Json]
-    ) -> None:
+    async def _run_task(self, visit: Visit, params: dict[str, Json]) -> None:
         """Answer a call with a task of the bridge once the server has answered with one."""  # TASKX-2
-        stray = False
+        upstream, stray = visit.upstream, False
 
         async def work(own: OwnTask) -> JsonObject:
             nonlocal stray
             upstream.holder = own
             try:
                 share = partial(self.relay.upstreams.share, upstream, own)
-                return await own.call(self.relay, upstream, params, share=share)
+                return await own.call(params, share=share)
             except (asyncio.CancelledError, RequestTimeout):
                 stray = upstream.holder is own
                 raise
@@ -358,17 +343,17 @@ class StatelessClients:
                 self.release(upstream, own, stray=stray)
 
         try:
-            result = await self._tasks.run(exchange, self._context(exchange), pair, work)
+            result = await self._tasks.run(visit, self._context(visit.exchange), work)
             if result is not None:
-                exchange.answer(self._converted(exchange, pair, upstream, result))
+                visit.answer(result)
         except SessionExpired:
             raise
         except (McpError, ConversionError) as error:
-            self._fail(exchange, pair, upstream, error)
+            visit.fail(error)
 
-    async def _set_level(self, exchange: Exchange, upstream: Upstream) -> None:
+    async def _set_level(self, visit: Visit) -> None:
         """Set the level of a request at a server that has one for the session."""
-        level = exchange.incoming.level
+        level, upstream = visit.exchange.incoming.level, visit.upstream
         if (
             level is None
             or level == upstream.level
@@ -378,78 +363,27 @@ class StatelessClients:
         await upstream.call(SET_LEVEL, {"level": level}, total=self.relay.bounds.wait)
         upstream.level = level
 
-    def finish(
-        self, exchange: Exchange, pair: Pair, upstream: Upstream, task: asyncio.Task[dict[str, Json]]
-    ) -> None:
-        """Answer a request with the outcome of its call."""
-        try:
-            if task.cancelled():
-                raise InternalError("the call was cancelled")
-            exchange.answer(self._converted(exchange, pair, upstream, task.result()))
-        except (McpError, ConversionError) as error:
-            self._fail(exchange, pair, upstream, error)
-
-    def _fail(self, exchange: Exchange, pair: Pair, upstream: Upstream, error: McpError) -> None:
-        """Answer with an error; one that asks for a visit of a URL becomes a result that asks for it."""
-        found = self._visits(exchange, pair, error) if isinstance(error, RpcError) else None
-        if found is None:
-            exchange.fail(error, pair)
-        else:
-            exchange.answer(self.completed(found, pair, upstream))
-
-    def _visits(self, exchange: Exchange, pair: Pair, error: RpcError) -> JsonObject | None:
-        """Return the result that asks for what an error says that a user has to do first, if the client can be asked."""
-        raw = error.raw
-        asked = as_list(as_object(None if raw is None else raw.get("data")).get("elicitations")) or []
-        modes = as_object(exchange.incoming.capabilities.get("elicitation"))
-        if error.code != URL_ELICITATION_REQUIRED or raw is None:
-            return None
-        if not asked or "url" not in modes or not self._may_be_asked(exchange):
-            text = " ".join([error.message, *(str(as_object(item).get("url")) for item in asked)])
-            error.raw = {"code": INTERNAL_ERROR, "message": f"{text} ({Rule.URL_ERROR})"}
-            return None
-        method, questions = "elicitation/create", dict[str, JsonObject]()
-        for number, item in enumerate(asked, 1):
-            try:
-                params = pair.to_client(item, method, PayloadKind.PARAMS)
-            except ConversionError as wrong:
-                logger.warning("an elicitation of the server cannot be converted: %s", one_line(wrong))
-                return None
-            questions[f"visit-{number}"] = {"method": method, "params": params}
-        return input_required(questions, None)
-
-    def _converted(
-        self, exchange: Exchange, pair: Pair, upstream: Upstream, result: dict[str, Json]
-    ) -> JsonObject:
-        method = exchange.incoming.method
-        found = cast("JsonObject", pair.to_client(result, method, PayloadKind.RESULT))
-        return self.completed(found, pair, upstream)
-
-    def completed(self, result: JsonObject, pair: Pair, upstream: Upstream) -> JsonObject:
-        """Return a result with the name of the server, which every stateless result has."""  # MOD-7
-        info = {SERVER_INFO: upstream.introduction.info_for(pair, self.relay.own)}
-        return {**result, "_meta": {**info, **as_object(result.get("_meta"))}}
-
     # -- at a stateless server -----------------------------------------------------------------------------
 
-    async def _serve_stateless(self, exchange: Exchange, client: ClientIntroduction) -> None:
+    async def _serve_stateless(self, exchange: Exchange, client: ClientIntroduction, pair: Pair) -> None:
         incoming, holder = exchange.incoming, self._holder(exchange)
         upstream = await self._take(exchange, client, holder)
-        pair, stray = self.relay.pair(client.revision, upstream.revision), False
+        if upstream.revision is not pair.server:  # it was replaced meanwhile
+            pair = self.relay.pair(client.revision, upstream.revision)
+        visit, stray = Visit(exchange, upstream, pair), False
         try:
             stamp = None if pair.same else client.stamp(upstream.revision)
             params = unwrapped(self.relay, exchange, exchange.params(pair, stamp))
             if self._tasks.wanted(incoming, pair, upstream.introduction):
                 upstream.users += 1
-                found = await self._tasks.run(
-                    exchange, self._context(exchange), pair, partial(self._work, upstream, params or {})
-                )
+                work = partial(self._work, upstream, params or {})
+                found = await self._tasks.run(visit, self._context(exchange), work)
                 if found is None:
                     return
                 result = found
             else:
                 total, results = self.relay.bounds.call, self.relay.results
-                fetch = partial(exchange.call, upstream, pair, params, total=total)
+                fetch = partial(visit.call, params, total=total)
                 result = await (fetch() if results is None else results.of(exchange, pair, params, fetch))
             answer = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
             exchange.answer(wrapped(self.relay, exchange, answer))
@@ -465,6 +399,6 @@ class StatelessClients:
     async def _work(self, upstream: Upstream, params: dict[str, Json], own: OwnTask) -> JsonObject:
         """Make a call that a stateless server may answer with a task."""
         try:
-            return await own.call(self.relay, upstream, params)
+            return await own.call(params)
         finally:
             self.relay.upstreams.give(upstream, keep=self.keeps(upstream))
