@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, TypeAlias, TypedDict
+from typing import Any, ClassVar, Final, TypeAlias, TypedDict, TypeVar
 
 from typing_extensions import override
 
@@ -18,6 +18,7 @@ from mcprev.bridge.upstream import Upstream
 from mcprev.bridge.upstreams import Bounds, Upstreams
 from mcprev.conversion import PayloadKind
 from mcprev.conversion.rules import as_object, without
+from mcprev.core.background import Background
 from mcprev.core.connection import Connection
 from mcprev.error_text import internal_error
 from mcprev.errors import (
@@ -43,6 +44,7 @@ from mcprev.wire.payloads import mask_text
 from mcprev_types import Direction
 
 logger: Final = logging.getLogger("mcprev.bridge")
+T = TypeVar("T")
 Serve: TypeAlias = "Callable[[Exchange], Awaitable[None]]"
 """Answers a request. Raises `McpError`."""
 Within: TypeAlias = "Callable[[Exchange, Serve], Awaitable[None]]"
@@ -102,8 +104,8 @@ class BridgeState:
     forget: Sequence[Callable[[Changed, str | None], object]] = ()
     """Told of changes, because they keep results themselves."""
     _pairs: dict[tuple[str, str], Pair] = field(default_factory=dict[tuple[str, str], Pair])
-    tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
-    """What runs in the background until the bridge stops."""
+    background: Background = field(default_factory=lambda: Background(logger, "work in the background"))
+    """What runs until the bridge stops."""
 
     @property
     def server_name(self) -> str:
@@ -119,12 +121,9 @@ class BridgeState:
             )
         return found
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a coroutine in the background until it or the bridge ends."""
-        task = asyncio.get_running_loop().create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        return task
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a coroutine in the background until it or the bridge ends; what it raises is logged."""
+        return self.background.start(work)
 
     def recorded(self, session: str, direction: Direction, message: dict[str, Json]) -> None:
         """Record a message between a client and the bridge."""
@@ -133,10 +132,7 @@ class BridgeState:
 
     async def aclose(self) -> None:
         """End what runs in the background."""
-        for task in tuple(self.tasks):
-            task.cancel()
-        if self.tasks:
-            await asyncio.wait(set(self.tasks))
+        await self.background.aclose()
 
 
 @dataclass(eq=False, kw_only=True)

@@ -22,6 +22,7 @@ from mcprev.client.connect_options import OPEN
 from mcprev.client.opener import Opener
 from mcprev.client.probing import open_soon
 from mcprev.client.targets import Target
+from mcprev.core.background import Background
 from mcprev.core.shares import Shares, share_of
 from mcprev.errors import InternalError, Json, McpError
 from mcprev.protocol.endpoint import ClientProtocol
@@ -114,7 +115,7 @@ class Upstreams:
         self._all: dict[Hashable, list[Upstream]] = {}
         self._changed = asyncio.Condition()
         self._waiting = Shares(bounds.waiting)
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing = Background(logger, "the end of a connection to the server")
         self._stopped = False
         self.outage: Outage = Outage() if outage is None else outage
         """Whether those that listen hear of the server's changes."""
@@ -289,7 +290,9 @@ class Upstreams:
 
         prefer = preferred(client.revision, self._revisions)
         try:
-            upstream.opener, opened = await open_soon(new_opener, self._end_later, self.era, prefer=prefer)
+            upstream.opener, opened = await open_soon(
+                new_opener, self._closing.start, self.era, prefer=prefer
+            )
         except BaseException:
             self._drop(upstream)
             raise
@@ -378,12 +381,7 @@ class Upstreams:
         if upstream.closed:
             return
         upstream.closed = True
-        self._end_later(asyncio.get_running_loop().create_task(self._end(upstream)))
-
-    def _end_later(self, task: asyncio.Task[None]) -> None:
-        """Keep a task that closes something until it has ended."""
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._closing.start(self._end(upstream))
 
     async def _end(self, upstream: Upstream) -> None:
         try:
@@ -392,9 +390,8 @@ class Upstreams:
             logger.exception("a connection to the server could not be closed")
 
     def _wake(self) -> None:
-        if not self._waiting.held:
-            return
-        self._end_later(asyncio.get_running_loop().create_task(self._notify()))
+        if self._waiting.held:
+            self._closing.start(self._notify())
 
     async def _notify(self) -> None:
         async with self._changed:
@@ -410,7 +407,7 @@ class Upstreams:
         for upstream in [upstream for upstreams in self._all.values() for upstream in upstreams]:
             self._drop(upstream)
         while self._closing:
-            await asyncio.wait(set(self._closing))
+            await self._closing.finish()
 
 
 def _retrieved(task: asyncio.Task[None]) -> None:

@@ -18,13 +18,14 @@ from mcprev.client.callbacks import handler_of, report_changes
 from mcprev.client.client import Client
 from mcprev.client.connect_options import OPEN, PROBE, ConnectionOptions
 from mcprev.client.open_blocks import OpenBlocks
-from mcprev.client.opener import Opener
+from mcprev.client.opener import Opener, logger
 from mcprev.client.options import TIMEOUT, TOTAL
 from mcprev.client.probing import open_soon
 from mcprev.client.request_handler import ClientRequestHandler
 from mcprev.client.server_cache import ServerCache
 from mcprev.client.session import ClientSession, ClientSettings
 from mcprev.client.targets import HasServer, Target, target_of
+from mcprev.core.background import Background
 from mcprev.core.capabilities import (
     ClientCapabilities,
     checked_handler,
@@ -115,7 +116,7 @@ class connect:  # noqa: N801 - called like a function
         cache, now = self._server_cache, asyncio.get_running_loop().time
         telemetry = self._telemetry
         handler = ClientRequestHandler(self._identity, None if telemetry is None else telemetry.wrap)
-        files, ending = ExitStack(), set[asyncio.Task[None]]()
+        files, ending = ExitStack(), Background(logger, "the end of a connection that is not used")
         recording: Recording | None = None
         if self._record is not None:
             from mcprev.client.recording.recording import Recording
@@ -130,23 +131,17 @@ class connect:  # noqa: N801 - called like a function
                 opener.trace = telemetry.trace_context
             return opener
 
-        def end_later(task: asyncio.Task[None]) -> None:
-            ending.add(task)
-            task.add_done_callback(ending.discard)
-
         try:
             prior = self._prior or cache.introduction(now())
-            opener, opened = await open_soon(new_opener, end_later, self._era, prior)
+            opener, opened = await open_soon(new_opener, ending.start, self._era, prior)
         except BaseException:
-            if ending:
-                await asyncio.wait(ending)
+            await ending.finish()
             files.close()
             raise
 
         async def close() -> None:
             """Release the target and the file of the recording, after the last connection."""
-            if ending:
-                await asyncio.wait(ending)
+            await ending.finish()
             await opener.close()
             files.close()
 

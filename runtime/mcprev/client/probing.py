@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.client.session import OpenedConnection
 from mcprev.errors import Json, McpError
@@ -31,7 +31,7 @@ _logger: Final = logging.getLogger("mcprev.client.probing")
 
 async def open_soon(
     new_opener: Callable[[], Opener],
-    end_later: Callable[[asyncio.Task[None]], None],
+    end_later: Callable[[Coroutine[Any, Any, None]], object],
     era: Era | None = None,
     prior: dict[str, Json] | None = None,
     prefer: Revision | None = None,
@@ -40,7 +40,7 @@ async def open_soon(
 
     If the era has to be probed and that takes long, `initialize` is sent too: at a URL over a second connection, else over
     the same pipe, and over a second one if a long time brings no response to either. The first connection that is open is
-    used; the other one is closed by a task that `end_later` gets. `Opener.open` describes the rest.
+    used; the other one is closed by what `end_later` runs in the background. `Opener.open` describes the rest.
     """
     first = new_opener()
     plan = first.plan(era, prior, prefer)
@@ -69,7 +69,7 @@ async def open_soon(
         for task, opener in opening.items():
             if task is not used:
                 task.cancel()
-                end_later(asyncio.create_task(_end(task, opener)))
+                end_later(_end(task, opener))
 
 
 def _waited_for(opener: Opener, plan: Plan) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
+from mcprev.core.background import Background
 from mcprev.dev.channels import Channels, shortened_json
 from mcprev.dev.event_log import EventLog
 from mcprev.dev.events import IN, OUT, SeenEvent
@@ -43,6 +45,7 @@ _RESTORED: Final = (
 )  # fmt: skip
 _ENDED: Final = frozenset({"done", "failed", "cancelled"})
 _decoder: Final = JSONDecoder(strict=False)
+_logger: Final = logging.getLogger("mcprev.dev")
 ClientAt: TypeAlias = "Callable[[str | None], Awaitable[Client]]"
 """Returns the client at a revision; None: that of the page."""
 
@@ -81,6 +84,7 @@ class Calls:
     def __init__(self, log: EventLog, channels: Channels, client_at: ClientAt) -> None:
         self._log, self._channels, self._client_at = log, channels, client_at
         self._calls: OrderedDict[str, PageCall] = OrderedDict()
+        self._background = Background(_logger, "a call of the page")
         self._count = 0
         log.observers.append(self._observe)
         log.only_call = self._only_open
@@ -163,7 +167,7 @@ class Calls:
             if old is None:
                 break
             del self._calls[old]
-        call.running = asyncio.create_task(self._run(call, revision, meta or {}, as_task=as_task))
+        call.running = self._background.start(self._run(call, revision, meta or {}, as_task=as_task))
         self.tell(call)
         return call
 
@@ -174,11 +178,7 @@ class Calls:
 
     async def aclose(self) -> None:
         """Cancel all calls and wait for their end."""
-        running = {call.running for call in self._calls.values() if call.running is not None}
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running, timeout=2.0)
+        await self._background.aclose(2.0)
 
     def tell(self, call: PageCall) -> None:
         """Show the state of a call on the page."""

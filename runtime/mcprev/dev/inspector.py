@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
 from mcprev.client.request_handler import ClientContext
+from mcprev.core.background import Background
 from mcprev.dev.calls import SHOWN, Calls
 from mcprev.dev.channels import Channels, shortened_json
 from mcprev.dev.event_log import EVENTS, EventLog
@@ -24,7 +25,7 @@ from mcprev.dev.questions import PageHandler, Questions
 from mcprev.dev.repeating import Repetitions
 from mcprev.dev.spool import FILE, MEMORY
 from mcprev.dev.tasks import TaskBoard
-from mcprev.dev.verdicts import Verdicts
+from mcprev.dev.verdicts import Verdicts, logger
 from mcprev.dev.wire import as_json
 from mcprev.errors import AuthError, Json, McpError, ProcessExited
 from mcprev.extensions.ui import HOST
@@ -97,7 +98,7 @@ class Inspector:
         self._others: dict[str, Client] = {}
         self._subscriptions: dict[str, tuple[Subscription, asyncio.Task[None]]] = {}
         self._opening = asyncio.Lock()
-        self._background: set[asyncio.Task[None]] = set()
+        self._background = Background(logger, "work of the page")
         self._state = "starting"
         self._error: dict[str, Json] | None = None
         self._level: str | None = None
@@ -108,19 +109,22 @@ class Inspector:
 
     async def start(self) -> None:
         """Begin to connect; `target` tells when the server is there."""
-        self._spawn(self.verdicts.run())
-        self._spawn(self.connect())
-        self._spawn(self._watch())
+        self._background.start(self.verdicts.run())
+        self._background.start(self.connect())
+        self._background.start(self._watch())
         if self.launcher.sources is not None:
-            self._spawn(self._reload(self.launcher.sources))
+            self._background.start(self._reload(self.launcher.sources))
 
     async def aclose(self) -> None:
         """End the session; if it is cancelled, without waiting for the server."""
-        for task in self._background:
-            task.cancel()
+        self._background.cancel()
         try:
-            waiting = [asyncio.wait(set(self._background), timeout=_CLOSING)] if self._background else []
-            await asyncio.gather(*waiting, self.calls.aclose(), self.repetitions.stop(), self.lists.aclose())
+            await asyncio.gather(
+                self._background.finish(_CLOSING),
+                self.calls.aclose(),
+                self.repetitions.stop(),
+                self.lists.aclose(),
+            )
             await self._disconnect()
         finally:
             try:
@@ -323,11 +327,11 @@ class Inspector:
 
     def restart(self) -> None:
         """Start the server again, and connect to it."""
-        self._spawn(self.connect("restarting"))
+        self._background.start(self.connect("restarting"))
 
     def switch(self, revision: str | None) -> None:
         """Connect again at a revision; None: the one that is negotiated."""
-        self._spawn(self.use(revision))
+        self._background.start(self.use(revision))
 
     async def set_level(self, level: str) -> None:
         """Ask for log messages from this level up. Raises `ValueError` and `McpError`."""
@@ -347,7 +351,7 @@ class Inspector:
             raise ValueError(f"there are {SUBSCRIPTIONS} subscriptions; end one of them first")
         subscription = self.client.listen(uris=[uri])
         await subscription.__aenter__()
-        self._subscriptions[uri] = subscription, self._spawn(_read(subscription))
+        self._subscriptions[uri] = subscription, self._background.start(_read(subscription))
 
     def subscribed(self) -> list[Json]:
         """Return the URIs of the resources that are subscribed to."""
@@ -378,12 +382,6 @@ class Inspector:
             "repeat": self.repetitions.shown, "level": self._level, "reload": self.reloaded, "roots": self.questions.roots, "answers": dict(self.questions.saved),
             "first": self.log.first, "next": self.log.next,
         }  # fmt: skip
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        return task
 
 
 async def _read(subscription: Subscription) -> None:

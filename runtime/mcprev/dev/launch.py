@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
@@ -11,6 +12,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from mcprev.client.targets import Target
+from mcprev.core.background import Background
 from mcprev.dev.authorization import LoginSteps
 from mcprev.errors import ProcessExited
 from mcprev.serving.source_files import SourceFiles
@@ -25,6 +27,7 @@ _POLL: Final = 0.05
 STOPPING: Final = 3.0
 """Seconds that a server has to end."""
 TAIL: Final = 64 * 1024
+_logger: Final = logging.getLogger("mcprev.dev")
 """The bytes of stderr that are kept for the error of a server that does not start."""
 
 
@@ -111,7 +114,7 @@ class ChildLauncher:
         self._environment = {**os.environ, **environment, **self.sources.environment}
         self._command = (sys.executable, "-m", "mcprev", "serve", name)
         self._process: asyncio.subprocess.Process | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._background = Background(_logger, "what the server writes to stderr")
         self._port: int | None = None
 
     async def start(self, stderr: Callable[[bytes], None]) -> None:
@@ -139,7 +142,7 @@ class ChildLauncher:
             del tail[:-TAIL]
             stderr(data)
 
-        self._reading = asyncio.create_task(_read(process, keep))
+        self._background.start(_read(process, keep))
         try:
             async with asyncio.timeout(STARTING):
                 while not await _listens(port):
@@ -154,7 +157,7 @@ class ChildLauncher:
                 stderr=tail.decode(errors="replace"),
             ) from None
         if process.returncode is not None:
-            await self._reading
+            await self._background.finish()
             self._port = None
             raise ProcessExited(
                 f"the server ended with exit code {process.returncode}",
@@ -181,10 +184,7 @@ class ChildLauncher:
             finally:
                 process_groups.kill(process.pid)
             await process.wait()
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait({self._reading})
-            self._reading = None
+        await self._background.aclose()
 
     def close(self) -> None:
         """Stop to watch the source files."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.conversion import PayloadKind, converter
+from mcprev.core.background import Background
 from mcprev.core.lists import ListBudget, ListTooLong, read_pages
 from mcprev.core.valid_entries import InvalidEntry, told_entries, valid_page
 from mcprev.dev.channels import Channels
@@ -18,6 +20,7 @@ from mcprev.revisions import LATEST
 if TYPE_CHECKING:
     from mcprev.client.client import Client
 
+_logger: Final = logging.getLogger("mcprev.dev")
 KINDS: Final = {
     "tools": ("tools/list", "tools", "tools", "name"),
     "resources": ("resources/list", "resources", "resources", "uri"),
@@ -34,6 +37,7 @@ class Lists:
         self._channels = channels
         self._lists: dict[str, dict[str, Json]] = {}
         self._loading: dict[str, asyncio.Task[None]] = {}
+        self._background = Background(_logger, "the reading of a list")
 
     def documents(self) -> dict[str, Json]:
         """Return the lists that were wanted so far."""
@@ -70,15 +74,11 @@ class Lists:
         if before is not None:
             before.cancel()
         self._set(kind, "loading", self._lists.get(kind, {}).get("items") or [])
-        self._loading[kind] = asyncio.create_task(self._load(client, kind))
+        self._loading[kind] = self._background.start(self._load(client, kind))
 
     async def aclose(self) -> None:
         """Stop reading."""
-        running = set(self._loading.values())
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running, timeout=2.0)
+        await self._background.aclose(2.0)
 
     def _set(self, kind: str, state: str, items: list[Json], error: str | None = None) -> None:
         found: dict[str, Json] = {"kind": kind, "state": state, "items": items}

@@ -41,7 +41,7 @@ class RecordedSession(Inspector):
 
     @override
     async def start(self) -> None:
-        self._spawn(self.verdicts.run())
+        self._background.start(self.verdicts.run())
 
     @override
     def target(self) -> dict[str, Json]:

@@ -6,6 +6,7 @@ A look at one tool, no benchmark: one process calls, over one connection.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from array import array
 from collections import Counter
@@ -16,6 +17,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from mcprev.core.background import Background
 from mcprev.dev.channels import Channels
 from mcprev.dev.events import line
 
@@ -40,6 +42,7 @@ _SHARES: Final = (50, 90, 95, 99)
 STEP: Final = 0.1
 """Seconds between two reports of how far the calls are."""
 _STOPPING: Final = 2.0
+_logger: Final = logging.getLogger("mcprev.dev")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,21 +198,19 @@ class Repetitions:
 
     def __init__(self, channels: Channels, client_at: Callable[[str | None], Awaitable[Client]]) -> None:
         self._channels, self._client_at = channels, client_at
-        self._running: asyncio.Task[None] | None = None
+        self._background = Background(_logger, "the repetition of calls")
         self.shown: dict[str, Json] | None = None
         """What the page was told last of the newest one."""
 
     def start(self, tool: str, arguments: dict[str, Json], plan: RepeatPlan) -> None:
         """Begin to call a tool. Raises `RepetitionRuns`."""
-        if self._running is not None and not self._running.done():
+        if any(not task.done() for task in self._background):
             raise RepetitionRuns("calls are being repeated; stop them first")
-        self._running = asyncio.create_task(self._run(tool, arguments, plan))
+        self._background.start(self._run(tool, arguments, plan))
 
     async def stop(self) -> None:
         """End the calls; does nothing if they have ended."""
-        if self._running is not None and not self._running.done():
-            self._running.cancel()
-            await asyncio.wait({self._running}, timeout=_STOPPING)
+        await self._background.aclose(_STOPPING)
 
     def _tell(self, tool: str, state: str, **more: Json) -> None:
         self.shown = {"tool": tool, "state": state, **more}

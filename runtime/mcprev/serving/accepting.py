@@ -15,6 +15,8 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
+from mcprev.core.background import Background
+
 BATCH: Final = 32
 """The maximum number of connections that one turn of the event loop accepts, so that others are served in between."""
 SHARED_BATCH: Final = 1
@@ -75,8 +77,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._logged = float("-inf")
-        self._opening: set[asyncio.Task[None]] = set()
-        """The tasks that open the connections of the last batch."""
+        self._opening = Background(_logger, "a connection that was accepted")
+        """Opens the connections of the last batch."""
 
     def start(self) -> None:
         """Accept connections until `stop`."""
@@ -112,7 +114,7 @@ class Acceptor:
                     f"no connection can be accepted: {error.strerror}", makes_room=error.errno in _EXHAUSTED
                 )
                 return
-            self._take(connection)
+            self._opening.start(self._open(connection))
 
     def finish(self) -> None:
         """Accept what has arrived, because closing the socket would reset it with the requests in it, and then no more."""
@@ -124,12 +126,7 @@ class Acceptor:
                 continue
             except OSError:
                 return
-            self._take(connection)
-
-    def _take(self, connection: socket.socket) -> None:
-        task = self._loop.create_task(self._open(connection))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+            self._opening.start(self._open(connection))
 
     def _waits(self) -> bool:
         """Let other processes accept what has arrived, once; return whether to wait for that."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import mmap
 import os
 import signal
@@ -18,6 +19,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from mcprev.core.background import Background
+
 ENVIRONMENT: Final = "MCPREV_WORKER"
 """The environment variable that tells a process that it is a worker."""
 YIELD: Final = 0.002
@@ -26,6 +29,7 @@ ABSENT: Final = 2**31 - 1
 """The number of connections of a worker that accepts none."""
 LOOK: Final = 0.5
 """Seconds between two looks whether a worker that is not ready has become so."""
+_logger: Final = logging.getLogger("mcprev.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,17 +109,15 @@ class SupervisedWorker:
         self._link.setblocking(False)  # noqa: FBT003 - the name of the parameter is not public
         for inherited in (self.listening, self._link):
             inherited.set_inheritable(False)
-        self._watching: set[asyncio.Task[None]] = set()
+        self._background = Background(_logger, "a worker and its supervisor")
 
     def serves(self, drain: float, answers: Callable[[], Awaitable[bool]]) -> None:
         """Tell the supervisor that this worker is ready as soon as `answers` returns True.
 
         `drain` is the number of seconds that it may take to stop. Call this in the event loop, once the server listens.
         """
-        for work in (self._tell(drain, answers), self._watch()):
-            task = asyncio.get_running_loop().create_task(work)
-            self._watching.add(task)
-            task.add_done_callback(self._watching.discard)
+        self._background.start(self._tell(drain, answers))
+        self._background.start(self._watch())
 
     def wait(self, connections: int) -> float:
         """Return for how many seconds to let other workers accept a connection, because this one has more of them."""

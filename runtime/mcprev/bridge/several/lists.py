@@ -166,7 +166,8 @@ class MergedLists:
             if self._client.declares(member, kind) and (member.generation, method) not in self._late:
                 cursor = cursors.get(member.name)
                 params = {"cursor": cursor} if cursor is not None else None
-                tasks[member.name] = asyncio.create_task(self._client.ask(member, exchange, method, params))
+                asking = self._client.ask(member, exchange, method, params)
+                tasks[member.name] = self._client.hub.start(asking)
         try:
             if tasks:
                 await asyncio.wait(tasks.values(), timeout=WAIT)
@@ -224,10 +225,8 @@ class MergedLists:
         key = member.generation, method
         self._late.add(key)
         hub = self._client.hub
-        hub.tasks.add(task)
 
         def came(done: asyncio.Task[Outcome]) -> None:
-            hub.tasks.discard(task)
             self._late.discard(key)
             if not done.cancelled() and done.exception() is None and done.result().result is not None:
                 hub.tell_changed(member)

@@ -28,6 +28,7 @@ from mcprev.callbacks import finished
 from mcprev.client.connect import connect
 from mcprev.client.targets import Target
 from mcprev.conversion.rules import JsonObject, as_list, as_object
+from mcprev.core.background import Background
 from mcprev.error_text import raised_at
 from mcprev.errors import Json, McpError, StoreError, one_line
 from mcprev.transports.http.security import is_loopback
@@ -129,7 +130,7 @@ class Logins:
         self._records: LoginRecords = (
             self.store.logins if isinstance(self.store, HasLoginRecords) else MemoryLogins()
         )
-        self._steps: set[asyncio.Task[None]] = set()
+        self._steps = Background(_log, "a step of a login")
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -174,10 +175,7 @@ class Logins:
 
     async def aclose(self) -> None:
         """End the steps of logins that run here."""
-        steps = set(self._steps)
-        for step in steps:
-            step.cancel()
-        await asyncio.gather(*steps, return_exceptions=True)
+        await self._steps.aclose()
 
     # -- pages ---------------------------------------------------------------------------------------------------
 
@@ -312,27 +310,29 @@ class Logins:
         target = self.target_of(str(offer["server"]), sender, step)
         if target is None:
             return "users do not log in at the server any more"
-        task = asyncio.get_running_loop().create_task(_connect(target))
-        self._steps.add(task)
-        task.add_done_callback(self._steps.discard)
+        task = self._steps.start(_why_not_connected(target))
         await asyncio.wait({task}, timeout=_FINISH)
         if not task.done():
             task.cancel()
             return "it was not completed in time"
-        return "it was cancelled" if task.cancelled() else str(task.exception() or "")
+        return "it was cancelled" if task.cancelled() else task.result()
 
 
 def _no_target(_server: str, _sender: Sender, _step: LoginStep) -> None:
     """Return nothing, as long as no bridge runs."""
 
 
-async def _connect(target: Target) -> None:
-    """Connect to a server as its user; that obtains and stores the tokens."""
-    client = await connect(target, restart=False, cache=False)
+async def _why_not_connected(target: Target) -> str:
+    """Connect to a server as its user, which obtains and stores the tokens; return why that has failed, or nothing."""
+    try:
+        client = await connect(target, restart=False, cache=False)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is told
+        return str(error) or type(error).__name__
     try:
         await client.aclose()
     except McpError as error:
         _log.debug("the connection of a login was not closed: %s", error)
+    return ""
 
 
 def _digest(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -147,7 +148,7 @@ class SeveralSession(SeveralClient):
         """Connect to the servers that can be reached in time. Raises `McpError` if none can."""
         hub = self.hub
         members = list(hub.members.values())
-        opening = {member: asyncio.create_task(self.peer(member).reopen()) for member in members}
+        opening = {member: hub.start(_failure(self.peer(member).reopen())) for member in members}
         try:
             await asyncio.wait(opening.values(), timeout=OPENING)
         except BaseException:
@@ -159,11 +160,8 @@ class SeveralSession(SeveralClient):
         for member, task in opening.items():
             peer, result = self.peer(member), None
             if not task.done():
-                hub.tasks.add(task)  # it goes on
-                task.add_done_callback(hub.tasks.discard)
-                task.add_done_callback(_retrieved)
-                peer.absent()
-            elif (error := task.exception()) is not None:
+                peer.absent()  # it goes on
+            elif (error := task.result()) is not None:
                 reason = reason_of(error)
                 if not isinstance(error, LoginRequired):
                     told = with_last_line(reason, error, reads_stderr=hub.reads_stderr)
@@ -302,6 +300,10 @@ class SeveralSession(SeveralClient):
             logger.warning("the server '%s' cannot be reached: %s", peer.member.name, one_line(error))
 
 
-def _retrieved(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()
+async def _failure(opening: Awaitable[None]) -> Exception | None:
+    """Wait for an opening, and return why it has failed, which a session says where it begins without the server."""
+    try:
+        await opening
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return error
+    return None

@@ -74,9 +74,7 @@ class StatelessView(SeveralClient):
     async def discover(self, exchange: Exchange, versions: list[str]) -> None:
         """Answer `server/discover`, with what the servers say that can be reached in time."""
         members = list(self.hub.members.values())
-        asking = {
-            member: asyncio.create_task(self.ask(member, exchange, DISCOVER, None)) for member in members
-        }
+        asking = {member: self.hub.start(self.ask(member, exchange, DISCOVER, None)) for member in members}
         try:
             await asyncio.wait(asking.values(), timeout=OPENING)
         finally:
