@@ -288,7 +288,7 @@ def test_a_client_that_goes_in_a_call_leaves_nothing(row: Revision, there: Revis
             await until(lambda: all(up.lost for up in opened(servers)))
             relay = front_of(bridge).state
             assert len(relay.upstreams) == 0
-            assert not relay.tasks
+            assert not relay.background
 
     run(main())
 

@@ -564,7 +564,7 @@ def test_the_record_of_a_session_ends_with_it(at: int) -> None:
             assert await store.recorded(made) == 1
             await client.end(at)
             await until(lambda: all(up.lost for server in servers.values() for up in server.made))
-            await asyncio.gather(*made.shared(0)._state.tasks - {made.shared(0)._keeping})
+            await asyncio.gather(*set(made.shared(0)._state.background) - {made.shared(0)._keeping})
             assert await store.recorded(made) == 0
             assert made.holders() == []
 

@@ -146,7 +146,7 @@ async def _emptied(bridge: Bridge) -> None:
             bridge._connections,
             relay.upstreams,
             relay.upstreams._closing,
-            relay.tasks,
+            relay.background,
         ):
             while len(left):  # noqa: ASYNC110 - in a few turns of the loop
                 await asyncio.sleep(0.05)

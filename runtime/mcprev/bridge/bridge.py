@@ -21,7 +21,7 @@ from mcprev.bridge.pair import Policy, Report
 from mcprev.bridge.relay import BridgeOptions, Relay, Within
 from mcprev.bridge.shared_name import NAME, name_of_servers, name_of_target
 from mcprev.bridge.single_server import SingleServer
-from mcprev.bridge.upstreams import Bounds, Upstreams
+from mcprev.bridge.upstreams import Bounds, OneTarget, Upstreams
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.core.capabilities import introduction
 from mcprev.core.connection import Connection
@@ -201,7 +201,8 @@ class Bridge(Service):
             self._hub = hub
             return SeveralServers(hub)
         assert self._target is not None
-        upstreams = Upstreams(self._target, self._server_revisions, self._own, self._bounds, recording)
+        target = OneTarget(self._target)
+        upstreams = Upstreams(target, self._server_revisions, self._own, self._bounds, recording)
         return SingleServer(Relay(upstreams=upstreams, **options), self, self._shared_store())
 
     def _set_target(self, given: Target | PipeServer | HasServer | str | Servers | ConfigFile) -> str:

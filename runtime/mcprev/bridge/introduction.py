@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias, cast
@@ -65,12 +65,13 @@ class RelayCapabilities(ServerCapabilities):
     relays = True
 
     @override
-    def notifications(self, revision: Revision) -> frozenset[str]:
-        return EVERY
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.kinds: Callable[[Revision], Mapping[str, RequestKind]] = lambda _revision: {}
 
     @override
-    def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
-        return {}
+    def notifications(self, revision: Revision) -> frozenset[str]:
+        return EVERY
 
 
 @dataclass(frozen=True, slots=True)

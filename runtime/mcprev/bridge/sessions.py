@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from mcprev.bridge.forwarded import ForwardedRequest
 from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
@@ -69,6 +69,41 @@ SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
 
 
+class Wording(Protocol):
+    """How a client is told and asked what its server says, where it knows the server's names by others."""
+
+    def tells(self, method: str, params: Json) -> bool:
+        """Take note of a notification, and return whether the client is told."""
+        ...
+
+    def to_client(self, method: str, params: Json) -> Json:
+        """Return the params of a message as the client knows them."""
+        ...
+
+    def answer(self, method: str, result: JsonObject) -> JsonObject:
+        """Return an answer of the client as the server knows it."""
+        ...
+
+
+class AsItIs:
+    """What the only server of a bridge says is told as it is."""
+
+    def tells(self, method: str, params: Json) -> bool:
+        """Return True."""
+        del method, params
+        return True
+
+    def to_client(self, method: str, params: Json) -> Json:
+        """Return the params."""
+        del method
+        return params
+
+    def answer(self, method: str, result: JsonObject) -> JsonObject:
+        """Return the answer."""
+        del method
+        return result
+
+
 class SessionPeer:
     """One client with a session. Receives what the server of its upstream sends."""
 
@@ -79,8 +114,11 @@ class SessionPeer:
         connection: Connection,
         client: ClientIntroduction,
         name: str,
+        wording: Wording | None = None,
     ) -> None:
+        """`name` is that of the session in recordings. None: the client is told everything as it is."""
         self._relay = relay
+        self._wording: Wording = AsItIs() if wording is None else wording
         self._tasks = tasks
         self.connection: Connection = connection
         """The connection of the client."""
@@ -113,6 +151,17 @@ class SessionPeer:
         connection.closed.add_done_callback(self._end_if_gone)
 
     # -- the upstream -----------------------------------------------------------------------------------------
+
+    @property
+    def open_upstream(self) -> Upstream | None:
+        """The connection to the server, if it is open."""
+        found = self._upstream
+        return found if found is not None and found.alive and found.server is not None else None
+
+    def absent(self) -> None:
+        """Take note that the session begins without the server: when it is there, it is told all, and the client of it."""
+        self._asked_before = True
+        self._return_later(None)
 
     async def upstream(self) -> Upstream:
         """Return the connection to the server; one that was lost is replaced first. Raises `McpError`."""
@@ -239,7 +288,12 @@ class SessionPeer:
         runs = upstream is not None and not upstream.revision.handshake
         offers = upstream is not None and upstream.introduction.offers_tasks
         said: JsonObject = {"params": client.params, "level": self._level, "tasks": runs and offers}
-        return {**said, "subscribed": [*self._subscribed]}
+        return {**said, "subscribed": self.subscribed}
+
+    @property
+    def subscribed(self) -> list[Json]:
+        """The resources that the client has subscribed to, as the server calls them."""
+        return [*self._subscribed]
 
     async def prepare(self) -> None:
         """Connect to the server. Raises `McpError`."""
@@ -259,7 +313,11 @@ class SessionPeer:
     def follow(self, remembered: JsonObject) -> None:
         """Serve requests of a session that another process holds with the log level that it has there."""
         level = remembered.get("level")
-        self._level = level if isinstance(level, str) else None
+        self.set_level(level if isinstance(level, str) else None)
+
+    def set_level(self, level: str | None) -> None:
+        """Keep the log level for when there is a connection."""
+        self._level = level
 
     # -- requests of the client ----------------------------------------------------------------------------
 
@@ -379,6 +437,9 @@ class SessionPeer:
 
     def _tell(self, method: str, params: Json) -> None:
         """Send the client a notification outside of its requests, once it has confirmed the session."""  # LIFE-7
+        if not self._wording.tells(method, params):
+            return
+        params = self._wording.to_client(method, params)
         if self._engine.state is State.READY:
             self.outlet.send(method, params, None)
         elif len(self._early) < LATER:
@@ -420,21 +481,23 @@ class SessionPeer:
 
         `about` is the client's request that it belongs to, `asked` that of a server with sessions.
         """
-        upstream, progress = self._upstream, None
+        upstream, progress, question = self._upstream, None, self._wording.to_client(method, params)
         if asked is not None and asked.token is not None and upstream is not None:
             progress = progress_back(asked, self.pair(upstream), upstream.connection)
         if isinstance(about, ForwardedRequest) and about.open:
-            return await about.ask(method, params, lambda: cancel_reason(asked), progress)
-        return await ask_client(
-            self._relay,
-            self.connection,
-            self.name,
-            method,
-            params,
-            about,
-            progress=progress,
-            cancelled=lambda: cancel_reason(asked),
-        )
+            result = await about.ask(method, question, lambda: cancel_reason(asked), progress)
+        else:
+            result = await ask_client(
+                self._relay,
+                self.connection,
+                self.name,
+                method,
+                question,
+                about,
+                progress=progress,
+                cancelled=lambda: cancel_reason(asked),
+            )
+        return self._wording.answer(method, result)
 
     # -- a stateless server --------------------------------------------------------------------------------
 

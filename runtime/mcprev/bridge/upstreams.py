@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction, UpstreamInfo
 from mcprev.bridge.outages import Outage
@@ -95,19 +95,60 @@ class Owner(NamedTuple):
 NOBODY: Final = Owner(None)
 
 
+class Targets(Protocol):
+    """The server as its clients reach it. Hears what comes of each attempt."""
+
+    def of(self, client: ClientIntroduction) -> Target:
+        """Return the server as a client reaches it."""
+        ...
+
+    def check(self, client: ClientIntroduction) -> None:
+        """Raise the error of a server that is not to be asked now on behalf of a client."""
+        ...
+
+    def opened(self) -> None:
+        """Take note of a connection."""
+        ...
+
+    def failed(self, client: ClientIntroduction, error: Exception) -> None:
+        """Take note of an attempt that failed."""
+        ...
+
+
+class OneTarget:
+    """A server that every client reaches alike."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def of(self, client: ClientIntroduction) -> Target:
+        """Return the server."""
+        del client
+        return self._target
+
+    def check(self, client: ClientIntroduction) -> None:
+        """Do nothing: it may always be asked."""
+
+    def opened(self) -> None:
+        """Do nothing."""
+
+    def failed(self, client: ClientIntroduction, error: Exception) -> None:
+        """Do nothing: whoever waits for the connection gets the error."""
+
+
 class Upstreams:
     """The upstreams of one bridge in one event loop."""
 
     def __init__(
         self,
-        target: Target,
+        targets: Targets,
         revisions: tuple[Revision, ...],
         own: Mapping[str, Json],
         bounds: Bounds,
         recording: Recording | None = None,
         outage: Outage | None = None,
     ) -> None:
-        self._target = target
+        self._targets = targets
         self._revisions = revisions
         self._own = own
         self.bounds = bounds
@@ -278,8 +319,21 @@ class Upstreams:
         return upstream
 
     async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
+        try:
+            self._targets.check(client)
+        except McpError:
+            self._drop(upstream)
+            raise
+        try:
+            await self._connect(upstream, client)
+        except Exception as error:
+            self._targets.failed(client, error)
+            raise
+        self._targets.opened()
+
+    async def _connect(self, upstream: Upstream, client: ClientIntroduction) -> None:
         info = UpstreamInfo(client, self._revisions, self._own)
-        target = self._target_for(client)
+        target = self._targets.of(client)
         falls_back = any(revision.handshake for revision in self._revisions)
 
         def new_opener() -> Opener:
@@ -307,11 +361,6 @@ class Upstreams:
         self.attributes = upstream.attributes
         opened.connection.closed.add_done_callback(lambda _: self._lost(upstream))
         self.outage.reached()
-
-    def _target_for(self, client: ClientIntroduction) -> Target:
-        """Return the server as a client reaches it; here every client reaches the same."""
-        del client
-        return self._target
 
     def _lost(self, upstream: Upstream) -> None:
         if upstream not in self:

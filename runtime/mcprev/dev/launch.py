@@ -26,8 +26,8 @@ STARTING: Final = 30.0
 _POLL: Final = 0.05
 STOPPING: Final = 3.0
 """Seconds that a server has to end."""
-TAIL: Final = 64 * 1024
 _logger: Final = logging.getLogger("mcprev.dev")
+TAIL: Final = 64 * 1024
 """The bytes of stderr that are kept for the error of a server that does not start."""
 
 

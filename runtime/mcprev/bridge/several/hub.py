@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 from typing_extensions import override
 
 from mcprev.bridge.answers import GONE, MAY_HAVE_RUN
+from mcprev.bridge.outages import Outage
 from mcprev.bridge.relay import BridgeOptions, BridgeState
 from mcprev.bridge.several.health import Health
-from mcprev.bridge.several.member import Member, MemberRelay, MemberUpstreams, ServerSpec
+from mcprev.bridge.several.member import Member, MemberRelay, MemberTargets, ServerSpec
 from mcprev.bridge.several.names import Namings, Prefixes, compared
 from mcprev.bridge.several.seals import Seals
 from mcprev.bridge.upstream import logger
+from mcprev.bridge.upstreams import Upstreams
 from mcprev.errors import InvalidParams, one_line
 from mcprev.revisions import Revision
 
@@ -103,14 +105,15 @@ class Hub(BridgeState):
 
     def _new(self, spec: ServerSpec) -> Member:
         health = Health(of_users=spec.logs_in)
-        upstreams = MemberUpstreams(spec, self.server_revisions, self, health, self.recording)
+        targets, outage = MemberTargets(spec, health), Outage(spec.naming.server, health)
+        upstreams = Upstreams(targets, self.server_revisions, self.own, self.bounds, self.recording, outage)
         relay = MemberRelay(
             upstreams=upstreams,
             per_principal=spec.per_principal,
             name=spec.naming.server,
             **self.options,
         )
-        member = Member(spec, relay, upstreams, health, self.peers)
+        member = Member(spec, relay, targets, health, self.peers)
         health.turned = partial(self._turned, member)
         return member
 
@@ -155,8 +158,8 @@ class Hub(BridgeState):
     def _login_ended(self, server: str) -> None:
         member = self.members.get(server)
         if member is not None:
-            member.upstreams.forget_refusals()
-            member.upstreams.outage.reached()
+            member.targets.forget_refusals()
+            member.relay.upstreams.outage.reached()
             self.tell_changed(member)
 
     def _login_target(self, server: str, sender: Sender, step: LoginStep) -> Target | None:

@@ -8,29 +8,23 @@ from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from typing_extensions import override
 
 from mcprev.bridge.introduction import ClientIntroduction, Sender, sender_of
-from mcprev.bridge.outages import Outage
 from mcprev.bridge.own_tasks import BridgedTasks
 from mcprev.bridge.peers import Peers
-from mcprev.bridge.relay import BridgeState, Exchange, Relay
+from mcprev.bridge.relay import Exchange, Relay
 from mcprev.bridge.several.health import Health
 from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.login_state import LoginStep
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.stateless import StatelessClients
-from mcprev.bridge.upstream import Upstream, logger
-from mcprev.bridge.upstreams import Upstreams
+from mcprev.bridge.upstream import logger
 from mcprev.client.targets import Target
-from mcprev.errors import Json, McpError, one_line
-from mcprev.revisions import Revision
+from mcprev.errors import Json, one_line
 from mcprev_types import Direction
-
-if TYPE_CHECKING:
-    from mcprev.client.recording.recording import Recording
 
 SENDERS: Final = 1_000
 """The senders whose targets one server keeps."""
@@ -38,9 +32,9 @@ REFUSED: Final = 10.0
 """Seconds for which a sender who has to log in first is refused without asking the server again."""
 _NOBODY: Final[Sender] = ("", None)
 _LOOK: Final = 0.05
+"""Seconds between two looks whether a call that waits for its user has ended, at a server that is to be closed."""
 SEEN: Final = 20_000
 """The names and URIs of one kind that are remembered of a server."""
-"""Seconds between two looks whether a call that waits for its user has ended, at a server that is to be closed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,30 +77,22 @@ class MemberClients(StatelessClients):
         return "principal", *sender
 
 
-class MemberUpstreams(Upstreams):
-    """The connections to one of the servers."""
+class MemberTargets:
+    """One of the servers as its clients reach it, with a target for each principal where users log in."""
 
-    def __init__(
-        self,
-        spec: ServerSpec,
-        revisions: tuple[Revision, ...],
-        state: BridgeState,
-        health: Health,
-        recording: Recording | None,
-    ) -> None:
-        outage = Outage(spec.naming.server, health)
-        super().__init__(spec.target(None), revisions, state.own, state.bounds, recording, outage)
+    def __init__(self, spec: ServerSpec, health: Health) -> None:
         self._spec = spec
         self._health = health
+        self._for_all = spec.target(None)
         self._targets: OrderedDict[Sender, Target] = OrderedDict()
         self._refused: OrderedDict[Sender, tuple[float, LoginRequired]] = OrderedDict()
         """The senders who have to log in first, and until when the server is not asked again for them."""
 
-    @override
-    def _target_for(self, client: ClientIntroduction) -> Target:
+    def of(self, client: ClientIntroduction) -> Target:
+        """Return the server as a client reaches it."""
         sender = client.sender
         if not self._spec.per_principal or sender is None:
-            return self._target
+            return self._for_all
         found = self._targets.get(sender)
         if found is None:
             found = self._targets[sender] = self._spec.target(sender)
@@ -115,27 +101,25 @@ class MemberUpstreams(Upstreams):
         self._targets.move_to_end(sender)
         return found
 
-    @override
-    async def _open(self, upstream: Upstream, client: ClientIntroduction) -> None:
+    def check(self, client: ClientIntroduction) -> None:
+        """Raise the error of a server that is down, or of a sender who has to log in first."""
         now = asyncio.get_running_loop().time()
         until, refusal = self._refused.get(client.sender or _NOBODY, (now, None))
-        try:
-            self._health.check()
-            if refusal is not None and now < until:
-                raise refusal
-        except McpError:
-            self._drop(upstream)
-            raise
-        try:
-            await super()._open(upstream, client)
-        except Exception as error:
-            if isinstance(error, LoginRequired) and client.sender is not None:
-                self._refused[client.sender] = now + REFUSED, error
-                if len(self._refused) > SENDERS:
-                    self._refused.popitem(last=False)
-            self._health.failed(error)
-            raise
+        self._health.check()
+        if refusal is not None and now < until:
+            raise refusal
+
+    def opened(self) -> None:
+        """Take note of a connection."""
         self._health.opened()
+
+    def failed(self, client: ClientIntroduction, error: Exception) -> None:
+        """Take note of an attempt that failed."""
+        if isinstance(error, LoginRequired) and client.sender is not None:
+            self._refused[client.sender] = asyncio.get_running_loop().time() + REFUSED, error
+            if len(self._refused) > SENDERS:
+                self._refused.popitem(last=False)
+        self._health.failed(error)
 
     def forget_refusals(self) -> None:
         """Ask the server again for senders who had to log in first."""
@@ -148,7 +132,7 @@ class Member:
 
     spec: ServerSpec
     relay: MemberRelay
-    upstreams: MemberUpstreams
+    targets: MemberTargets
     health: Health
     peers: Peers | None = None
     """The processes of the bridge; None if there is only this one."""

@@ -19,11 +19,12 @@ from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KINDS
 from mcprev.bridge.several.parts import PartExchange
-from mcprev.bridge.upstream import Upstream, logger
+from mcprev.bridge.several.translation import Translation
+from mcprev.bridge.upstream import logger
 from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.core.connection import Connection
 from mcprev.errors import InternalError, InvalidParams, Json, McpError, MethodNotFound, one_line
-from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.connection_state import NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.engine import SEVERITY, declares
 from mcprev.protocol.handshake import INITIALIZED, HandshakeServer, State
@@ -41,72 +42,37 @@ _FORWARDED: Final = frozenset({INITIALIZED, "notifications/roots/list_changed"})
 _LISTS: Final = {CHANGES[Changed(kind)].method: kind for kind in KINDS}
 
 
-class MemberSession(SessionPeer):
-    """The connection of a session to one of the servers."""
+class MemberWording:
+    """How the client of a session is told what one of the servers says: by the names that the bridge gives."""
 
-    def __init__(self, session: SeveralSession, member: Member, connection: Connection) -> None:
-        super().__init__(member.relay, member.tasks, connection, session.introduction, session.name)
-        self.member = member
+    def __init__(self, session: SeveralSession, member: Member) -> None:
         self._session = session
+        self._member = member
 
     @property
-    def open_upstream(self) -> Upstream | None:
-        """The connection, if it is open."""
-        found = self._upstream
-        return found if found is not None and found.alive and found.server is not None else None
+    def _translation(self) -> Translation:
+        return self._session.translation(self._member.naming, self._session.principal)
 
-    def absent(self) -> None:
-        """Take note that the session begins without this server: when it is there, it is told all, and the client of it."""
-        self._asked_before = True
-        self._return_later(None)
-
-    def set_level(self, level: str | None) -> None:
-        """Keep the log level for when there is a connection."""
-        self._level = level
-
-    @property
-    def subscribed(self) -> list[Json]:
-        """The resources that the client has subscribed to, as the server calls them."""
-        return [*self._subscribed]
-
-    def take_over(self, before: MemberSession) -> None:
-        """Continue in place of a connection to a server that had the same name."""
-        self._level, self._subscribed = before._level, dict(before._subscribed)
-        self.absent()
-
-    async def reopen(self) -> None:
-        """Open the connection again. Raises `McpError`."""
-        await self.upstream()
-
-    @override
-    def _tell(self, method: str, params: Json) -> None:
-        if self.member.retired:
-            return
-        session = self._session
+    def tells(self, method: str, params: Json) -> bool:
+        """Take note of a change of a list, and return whether the client is told of a notification."""
+        session, member = self._session, self._member
+        if member.retired:
+            return False
         if method not in session.revision.methods:
-            logger.debug(
-                "'%s' of '%s' is dropped: it is not in the schema of any revision",
-                one_line(method),
-                self.member.name,
-            )
-            return
+            text = "'%s' of '%s' is dropped: it is not in the schema of any revision"
+            logger.debug(text, one_line(method), member.name)
+            return False
         if method in _LISTS:
             session.lists.changed(_LISTS[method])
-        translation = session.translation(self.member.naming, session.principal)
-        if translation.tells(method, params):
-            super()._tell(method, translation.to_client(method, params))
+        return self._translation.tells(method, params)
 
-    @override
-    async def ask(
-        self,
-        method: str,
-        params: Json,
-        about: IncomingRequest | None,
-        asked: IncomingRequest | None = None,
-    ) -> dict[str, Json]:
-        translation = self._session.translation(self.member.naming, self._session.principal)
-        result = await super().ask(method, translation.to_client(method, params), about, asked)
-        return translation.answer(method, result)
+    def to_client(self, method: str, params: Json) -> Json:
+        """Return the params of a message with the names that the client knows."""
+        return self._translation.to_client(method, params)
+
+    def answer(self, method: str, result: JsonObject) -> JsonObject:
+        """Return an answer of the client with the names that the server knows."""
+        return self._translation.answer(method, result)
 
 
 class SeveralSession(SeveralClient):
@@ -129,16 +95,20 @@ class SeveralSession(SeveralClient):
         self.outlet = outlet
         """Sends notifications to the client."""
         self.principal: str | None = None if introduction.sender is None else introduction.sender[0]
-        self._peers: dict[Member, MemberSession] = {}
+        self._peers: dict[Member, SessionPeer] = {}
         self._level: str | None = None
         self._said: list[tuple[Naming, JsonObject | None]] | None = None
         """What the servers said when their connections were opened, until the client is told."""
 
-    def peer(self, member: Member) -> MemberSession:
+    def peer(self, member: Member) -> SessionPeer:
         """Return the connection to a server, which need not be open."""
         found = self._peers.get(member)
         if found is None:
-            found = self._peers[member] = MemberSession(self, member, self.connection)
+            wording = MemberWording(self, member)
+            found = SessionPeer(
+                member.relay, member.tasks, self.connection, self.introduction, self.name, wording
+            )
+            self._peers[member] = found
             found.set_level(self._level)
         return found
 
@@ -148,7 +118,7 @@ class SeveralSession(SeveralClient):
         """Connect to the servers that can be reached in time. Raises `McpError` if none can."""
         hub = self.hub
         members = list(hub.members.values())
-        opening = {member: hub.start(_failure(self.peer(member).reopen())) for member in members}
+        opening = {member: hub.start(_failure(self.peer(member).prepare())) for member in members}
         try:
             await asyncio.wait(opening.values(), timeout=OPENING)
         except BaseException:
@@ -261,9 +231,9 @@ class SeveralSession(SeveralClient):
             if member not in self._peers:
                 peer = self.peer(member)
                 if member.name in before:
-                    peer.take_over(before[member.name])
+                    peer.continue_as({"level": self._level, "subscribed": before[member.name].subscribed})
                 peer.absent()
-                self.hub.start(self._try(peer))
+                self.hub.start(_try(member, peer))
         self.changed(None)
 
     # -- other processes of the bridge ---------------------------------------------------------------------------
@@ -280,7 +250,7 @@ class SeveralSession(SeveralClient):
         for member in self.hub.members.values():
             peer = self.peer(member)
             peer.continue_as({"level": self._level, "subscribed": subscribed.get(member.name)})
-            self.hub.start(self._try(peer))
+            self.hub.start(_try(member, peer))
         self._live()
         self.changed(None)
 
@@ -293,12 +263,6 @@ class SeveralSession(SeveralClient):
         for peer in self._peers.values():
             peer.end()
 
-    async def _try(self, peer: MemberSession) -> None:
-        try:
-            await peer.reopen()
-        except McpError as error:
-            logger.warning("the server '%s' cannot be reached: %s", peer.member.name, one_line(error))
-
 
 async def _failure(opening: Awaitable[None]) -> Exception | None:
     """Wait for an opening, and return why it has failed, which a session says where it begins without the server."""
@@ -307,3 +271,11 @@ async def _failure(opening: Awaitable[None]) -> Exception | None:
     except Exception as error:  # noqa: BLE001 - whatever it is
         return error
     return None
+
+
+async def _try(member: Member, peer: SessionPeer) -> None:
+    """Open the connection of a session to a server."""
+    try:
+        await peer.prepare()
+    except McpError as error:
+        logger.warning("the server '%s' cannot be reached: %s", member.name, one_line(error))

@@ -179,7 +179,9 @@ class Listening:
     async def _keep(self, member: Member, wanted: JsonObject) -> None:
         """Keep the stream at one server; one that ends is opened again, and everything counts as changed."""
         view, principal, rounds = self._view, principal_of(self._exchange.incoming), 0
-        translation, attempts = view.translation(member.naming, principal), Attempts(member.upstreams.outage)
+        translation, attempts = view.translation(member.naming, principal), Attempts(
+            member.relay.upstreams.outage
+        )
 
         def send(method: str, params: JsonObject | None) -> None:
             if method == ACKNOWLEDGED:
