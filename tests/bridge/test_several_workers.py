@@ -583,7 +583,7 @@ def test_the_record_of_a_session_whose_process_has_died_ends_with_it_too() -> No
             await made.kill(0)
             assert await store.recorded(made) == 1
             await client.end(OTHER)
-            await asyncio.gather(*made.shared(OTHER)._state.tasks - {made.shared(OTHER)._keeping})
+            await asyncio.gather(*set(made.shared(OTHER)._state.background) - {made.shared(OTHER)._keeping})
             assert await store.recorded(made) == 0
 
     run(main(), limit=LIMIT)
