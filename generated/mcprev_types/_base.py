@@ -104,8 +104,9 @@ class _Exact:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        choices: Any = schema
-        return handler(choices["choices"][0])
+        found = handler(schema)
+        whole, *_ = found.pop("anyOf", [{}])  # which a limit may have taken the place of
+        return {**found, **whole}
 
 
 EXACT: Final = _Exact()
@@ -195,7 +196,14 @@ class _Limited:
             if limit in _LIMITS:
                 kind, argument = _LIMITS[limit]
                 arguments.setdefault(kind, {})[argument] = value
-        self.checks = {kind: SchemaValidator(_KINDS[kind](**own)) for kind, own in arguments.items()}
+        self.checks = {kind: [SchemaValidator(_KINDS[kind](**own))] for kind, own in arguments.items()}
+        matches = [core_schema.str_schema(pattern=one) for one in limits.get("matches", ())]
+        never = [_without(core_schema.str_schema(pattern=one), one) for one in limits.get("never", ())]
+        if matches or never:
+            self.checks["string"] = [
+                *self.checks.get("string", ()),
+                *map(SchemaValidator, (*matches, *never)),
+            ]
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.check, handler(source))
@@ -203,7 +211,13 @@ class _Limited:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {**handler(schema), **{wire_name(limit): value for limit, value in self.limits.items()}}
+        limits = {**self.limits}
+        matches, never = limits.pop("matches", ()), limits.pop("never", ())
+        found = {**handler(schema), **{wire_name(limit): value for limit, value in limits.items()}}
+        if matches or never:
+            patterns = [{"pattern": one} for one in matches]
+            found["allOf"] = [*patterns, *({"not": {"pattern": one, "type": "string"}} for one in never)]
+        return found
 
     def check(self, value: Any) -> Any:  # noqa: ANN401 - any JSON value
         """Return the value. Raises `ValidationError` or `PydanticCustomError` if it is not within the limits."""
@@ -219,8 +233,22 @@ class _Limited:
         return cast("Any", value)
 
     def _check(self, kind: str, value: object) -> None:
-        if kind in self.checks:
-            self.checks[kind].validate_python(value)
+        for check in self.checks.get(kind, ()):
+            check.validate_python(value)
+
+
+def _without(matching: CoreSchema, pattern: str) -> CoreSchema:
+    """Return the schema of the strings that another one refuses."""
+    matches = SchemaValidator(matching).isinstance_python
+
+    def check(text: str) -> str:
+        if matches(text):
+            raise PydanticCustomError(
+                "string_pattern_mismatch", "String should not match pattern '{pattern}'", {"pattern": pattern}
+            )
+        return text
+
+    return core_schema.no_info_after_validator_function(check, core_schema.str_schema())
 
 
 def _comparable(value: Any) -> object:  # noqa: ANN401 - a JSON value, or a model
@@ -235,8 +263,11 @@ def _comparable(value: Any) -> object:  # noqa: ANN401 - a JSON value, or a mode
     return isinstance(value, bool), value
 
 
-def limited(**limits: float | str) -> _Limited:
-    """Return the annotation of a type whose values are limited, named as the tags: `minimum`, `unique_items`."""
+def limited(**limits: float | str | tuple[str, ...]) -> _Limited:
+    """Return the annotation of a type whose values are limited, named as the tags: `minimum`, `unique_items`.
+
+    `matches` are patterns that a string has to match, `never` those that it must not match.
+    """
     return _Limited(limits)
 
 
@@ -267,7 +298,18 @@ def deep(models: int) -> None:
     sys.setrecursionlimit(max(sys.getrecursionlimit(), needed))
 
 
-DEPRECATED: Any = Field(json_schema_extra={"deprecated": True})
+class _Deprecated:
+    """Says in a JSON Schema that a member is deprecated; not by a `Field`, which would replace what others say there."""
+
+    __slots__ = ()
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {**handler(schema), "deprecated": True}
+
+
+DEPRECATED: Final = _Deprecated()
 """Marks a member that its revision deprecates. Using it gives no warning, since code for older peers needs it."""
 
 

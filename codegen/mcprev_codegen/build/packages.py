@@ -122,7 +122,7 @@ def generate(
         tuple(p.tree.target / name for p in plans for name in p.deleted),
         tuple(p.tree.target / name for p in plans for name in p.foreign),
         () if custom else status.decisions,
-        custom.warnings if custom else (),
+        (*custom.warnings, *kind.doubts(custom)) if custom else (),
     )
 
 

@@ -245,6 +245,8 @@ class Interface:
     tags: Tags = NO_TAGS
     doc: Doc = NO_DOC
     span: Span = field(default=Span(0, 0), compare=False)
+    parameters: tuple[str, ...] = field(default=(), compare=False)
+    """The type parameters of an exported generic, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,8 @@ class Alias:
     """Whether it is a type parameter of an exported generic."""
     bound: TypeExpr | None = field(default=None, compare=False)
     """What the arguments of a type parameter extend."""
+    parameters: tuple[str, ...] = field(default=(), compare=False)
+    """The type parameters of an exported generic, in their order."""
 
 
 @dataclass(frozen=True, slots=True)

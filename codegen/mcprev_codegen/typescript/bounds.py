@@ -18,8 +18,8 @@ MAX_TEXT: Final = 1_000
 """The maximum length of a name or literal; the longest of upstream's has a twentieth of that."""
 MAX_DIGITS: Final = 100
 """The maximum length of a number, within which every fraction is finite."""
-MAX_TYPES: Final = 50_000
-"""The maximum number of types and members; upstream has a tenth of that."""
+MAX_TYPES: Final = 100_000
+"""The maximum number of types and members; upstream has a twentieth of that."""
 MAX_TEMPLATES: Final = 1_000
 """The maximum number of templates and literals that a template literal type with unions stands for."""
 MAX_FILES: Final = 1_000

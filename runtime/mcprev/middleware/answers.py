@@ -11,7 +11,6 @@ from mcprev.middleware.records import wire_of
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 from mcprev.wire.text import json_size
-from mcprev_types import Model
 
 LIMITED: Final = ("tools/call", "resources/read", "prompts/get")
 _CALL: Final = "tools/call"
@@ -53,7 +52,9 @@ class SizeLimit:
         if self._truncate and call.method == _CALL and self._shorten(cast("dict[str, Json]", wire), size):
             if failed:
                 raise ToolError(failed["content"][0]["text"])
-            return type(result).from_wire(wire) if isinstance(result, Model) else cast("HandlerResult", wire)
+            if result is None or isinstance(result, Mapping):
+                return cast("HandlerResult", wire)
+            return type(result).from_wire(wire)
         text = f"the result has {size} bytes, more than the {self._most} that are allowed; ask for less"
         raise ToolError(text) if call.method == _CALL else InternalError(text)
 

@@ -190,7 +190,7 @@ class Caching:
         if size > self._max_bytes:
             return
         uri = json.loads(str(key[3])).get("uri")
-        model = type(result) if isinstance(result, Model) else None
+        model = None if isinstance(result, Mapping) else type(result)
         self._kept[key] = _Kept(text, model, seen, uri, self._clock() + self._ttl, size)
         self._bytes += size
         while self._bytes > self._max_bytes or len(self._kept) > self._max_entries:

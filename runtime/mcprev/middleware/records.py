@@ -14,7 +14,6 @@ from mcprev.server.kept import Kept
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, is_own
 from mcprev.wire.meta_keys import CLIENT_INFO
 from mcprev.wire.payloads import mask_text
-from mcprev_types import Model
 
 MOST: Final = 256
 """The maximum number of characters of a name that is recorded."""
@@ -79,10 +78,10 @@ def passed_on(ctx: Context) -> list[tuple[str, str]]:
 
 
 def wire_of(value: HandlerResult) -> Json:
-    """Return params or a result as JSON."""
-    if isinstance(value, Model):
-        return value.to_wire()
-    return None if value is None else dict(value)
+    """Return params or a result, a model of any generated package or a mapping, as JSON."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return None if value is None else value.to_wire()
 
 
 def is_failed(result: HandlerResult) -> bool:

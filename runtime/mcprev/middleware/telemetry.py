@@ -26,6 +26,7 @@ from mcprev.errors import (
     MissingExtra,
     RpcError,
 )
+from mcprev.middleware.records import wire_of
 from mcprev.protocol.meta import trace_error
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.protocol.pending_calls import Call
@@ -37,7 +38,6 @@ from mcprev.server.known_names import KnownNames
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, current_inner_request, is_own
 from mcprev.server.sending import SendingContext, SendRequest
 from mcprev.wire.payloads import mask_text
-from mcprev_types import Model
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context as TraceContext
@@ -115,8 +115,8 @@ class Telemetry:
             return result
         recording.append(key)
         params, run = request.params or {}, partial(call_next, call)
-        if inner is not None and isinstance(call.params, Model):
-            params = call.params.to_wire()
+        if inner is not None and call.params is not None:
+            params = wire_of(call.params)
         try:
             with self._carried(ctx.meta, ctx.headers if inner is None else {}):
                 result = await self.record(

@@ -19,6 +19,7 @@ import mcprev
 from helpers.support import FOURTH, SCHEMA, THIRD
 from helpers.vendor_schema import snippets, vendor_schema
 from mcprev.cli import main
+from mcprev.middleware import Caching, Logging, SizeLimit
 
 
 def extended() -> str:
@@ -76,6 +77,42 @@ def test_the_limit_on_the_page_holds(folder: Path) -> None:
     assert params.from_wire({"city": "Oslo", "days": 1}).days == 1
     with pytest.raises(ValidationError, match="days"):
         params.from_wire({"city": "Oslo", "days": 0})
+
+
+def test_middleware_knows_the_models_of_the_package(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    acme: Any = import_module("acme_types.latest")
+    names: dict[str, Any] = {}
+    exec(snippets("python")[1], names)  # noqa: S102
+    runs: list[str] = []
+
+    async def call_tool(_self: object, _ctx: mcprev.Context, params: Any) -> Any:
+        runs.append(params.name)
+        return acme.CallToolResult(content=[acme.TextContent(text="x" * 600)], is_error=False)
+
+    shop: Any = type("Shop", (names["Acme"],), {"call_tool": call_tool})
+    around: list[Any] = [
+        Logging("acme", payloads=True),
+        Caching(60, tools=["plot"]),
+        SizeLimit(500, truncate=True),
+    ]
+    server = mcprev.Server(None, "acme", "1.0", exact={FOURTH: shop()}, middleware=around)
+
+    async def call() -> list[Any]:
+        async with mcprev.connect(server) as client:
+            call = client.exact(acme).call_tool
+            return [await call(acme.CallToolRequestParams(name="plot", arguments={"a": 1})) for _ in range(2)]
+
+    with caplog.at_level("INFO", "acme"):
+        first, again = asyncio.run(call())
+    assert first == again
+    assert runs == ["plot"]  # the second result is the kept one
+    assert (first.is_error, first.content[0].text[:3]) == (False, "xxx")
+    assert "[shortened: the result had" in first.content[0].text
+    logged: list[Any] = [vars(one)["mcp"] for one in caplog.records]
+    record = next(one for one in logged if one["method"] == "tools/call")
+    params, result = json.loads(record["params"]), json.loads(record["result"])
+    assert (params["name"], params["arguments"]) == ("plot", {"a": 1})
+    assert result == {"content": [{"type": "text", "text": first.content[0].text}], "isError": False}
 
 
 def test_enums_are_closed_and_unions_by_type_open_as_the_page_says(

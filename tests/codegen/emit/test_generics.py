@@ -37,6 +37,9 @@ export interface Group<G extends Shape = Shape> { type: "group"; shapes: G[] }
 export type Shape = Point | Group;
 export interface Feature<G extends Shape | null = Shape, P = { [k: string]: unknown } | null> { shape: G; properties: P }
 export interface Features<G extends Shape | null = Shape, P = { [k: string]: unknown } | null> { features: Feature<G, P>[] }
+export interface First<A = string, B = number> { a: A; b: B }
+export interface Second<B = number, A = string> extends First<A, B> { c: B; firsts?: First<B, A>[] }
+export interface PageT { a: 2 }
 """
 POINT: Final = {"type": "point", "x": 1}
 GROUP: Final[dict[str, Any]] = {"type": "group", "shapes": [POINT]}
@@ -58,6 +61,7 @@ CASES: Final[list[tuple[str, tuple[str, ...], list[Any], list[Any]]]] = [
     ("Listed", (), [1, [1, [1]]], [2, [[2]]]),
     ("Uses", (), [{"page": {"items": [1]}, "tree": {"value": True, "kids": []}}], [{"page": {"items": ["1"]}, "tree": {"value": True, "kids": []}}]),
     ("Feature", (), [{"shape": POINT, "properties": {"a": 1}}, {"shape": GROUP, "properties": None}], [{"shape": None, "properties": None}]),
+    ("Second", ("bool", "str"), [{"a": "x", "b": True, "c": False, "firsts": [{"a": True, "b": "x"}]}], [{"a": True, "b": "x", "c": "y"}, {"a": "x", "b": True, "c": True, "firsts": [{"a": "x", "b": True}]}]),
     ("Feature", ("Point", "NoneType"), [{"shape": POINT, "properties": None}], [{"shape": GROUP, "properties": None}]),
     ("Features", ("Point", "NoneType"), [{"features": [{"shape": POINT, "properties": None}]}], [{"features": [{"shape": GROUP, "properties": None}]}]),
 ]  # fmt: skip
@@ -107,3 +111,25 @@ def test_what_has_no_members_without_its_arguments_is_told(made: tuple[Any, tupl
     assert not hasattr(models, "When")
     (told,) = warnings
     assert "generics whose members depend on their arguments do not describe data: 2 are left out" in told
+
+
+def test_generics_with_the_same_type_parameters_share_these_and_need_no_declaration_of_their_own(
+    made: tuple[Any, Any],
+) -> None:
+    models, _ = made
+    named = [
+        name for name in dir(models) if name.startswith(("First", "Feature", "PageT")) and "Tree" not in name
+    ]
+    # `Second` has one of `First` with its arguments the other way round
+    assert named == [
+        "Feature",
+        "FeatureG",
+        "FeatureP",
+        "Features",
+        "First",
+        "FirstA",
+        "FirstB",
+        "FirstFirstBFirstA",
+        "PageT",
+        "PageT2",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,6 +14,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from helpers import mini
+from helpers.first_use import problems
 from helpers.support import complaints, same, validator
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.inputs import SchemaFolder
@@ -67,6 +69,12 @@ LIMITS: Final = r"""
 export type Natural = number;
 /** @pattern ^[a-z]\d$ */
 export type Short = string;
+/** @pattern ^(?!-)(?=.*b)[a-z-]+(?<!-)$ */
+export type Label = string;
+/** @pattern ^(?!x) */
+export type LabelOrNumber = Label | number;
+/** @pattern ^((?!x).)*$ */
+export type Unchecked = string;
 /**
  * @uniqueItems
  * @minItems 1
@@ -97,6 +105,13 @@ export interface Limited {
   /** @exclusiveMinimum 0 */
   anything?: unknown;
   short?: Short[];
+  /** @pattern ^(?!a) */
+  label?: string | null;
+  /**
+   * @deprecated since 2
+   * @pattern ^a(?!b)
+   */
+  old?: string | null;
 }
 """
 NEVER: Final = """
@@ -156,6 +171,9 @@ WITHIN: Final[dict[str, tuple[list[Any], list[Any]]]] = {
     ),
     "Natural": ([0, 1.0, 7], [-1, 0.5, "1", True]),
     "Short": (["a1"], ["a\u0663", "é1", "a12"]),
+    "Label": (["b", "a-b"], ["-b", "b-", "a", "b ", 1]),
+    "LabelOrNumber": (["b", 1], ["xb", "a-"]),
+    "Unchecked": (["a"], [1]),
     "Different": (
         [[1], [1, True, "1", None], [0, False], [{"a": 1}, {"a": True}], [[1], [1.5]]],
         [[], [1, 1.0], [None, None], [{"a": [1]}, {"a": [1.0]}], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], [[], []]],
@@ -166,11 +184,12 @@ WITHIN: Final[dict[str, tuple[list[Any], list[Any]]]] = {
             {"whole": 1.0}, {"whole": None}, {"wholes": [1, 2.0]}, {"natural": 5}, {"mixed": "ab"}, {"mixed": 2.5},
             {"literal": 2}, {"literal": "a"}, {"some": ""}, {"some": ["a", "b"]}, {"pair": [1, 1]},
             {"objects": [{"a": 1}, {"a": True}]}, {"anything": "0"}, {"anything": 0.5}, {"short": ["a1"]},
+            {"label": "b"}, {"label": None}, {"old": None}, {"old": "ac"},
         ],
         [
             {"whole": 1.5}, {"wholes": [1.5]}, {"natural": 4}, {"natural": 5.5}, {"mixed": "abc"}, {"mixed": 1},
             {"literal": 1}, {"some": ["a"]}, {"pair": [1, 1, 1]}, {"objects": [{"a": 1}, {"a": 1.0}]},
-            {"anything": 0}, {"short": ["1"]},
+            {"anything": 0}, {"short": ["1"]}, {"label": "a"}, {"old": 1},
         ],
     ),
     "Anything": ([{"id": 1, "a": [None, {"b": 1.0}]}], [{"id": "1"}]),
@@ -224,6 +243,30 @@ def test_the_model_takes_and_keeps_what_the_json_schema_takes(
         )  # which the pattern of Python, not of ECMAScript, takes
         with pytest.raises(ValidationError):
             adapter.validate_python(value)
+
+
+def test_every_type_can_be_used_and_says_what_its_json_schema_is(package: Path) -> None:
+    models: Any = import_module("values_types.v1_0.models")
+    assert problems(models) == []
+    label: Any = TypeAdapter[Any](models.Label).json_schema()
+    assert label["allOf"][-1] == {"not": {"pattern": "(?:-)$", "type": "string"}}
+    old: Any = models.Limited.model_json_schema()["properties"]["old"]
+    assert (old["deprecated"], "default" in old) == (True, False)
+
+
+def test_a_pattern_that_no_engine_matches_in_linear_time_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "schema.ts"
+    path.write_text(LIMITS, encoding="utf-8")
+    made = pipeline.generate_project(
+        SchemaFolder(mini.write_folder(tmp_path)),
+        path,
+        tmp_path / "told-types",
+        "1.0",
+        overlay=False,
+        write=False,
+    )
+    told = [re.search(r"pattern of (.*) looks around", warning) for warning in made.warnings]
+    assert [found and found[1] for found in told] == ["'Unchecked'", "member 'old' of 'Limited'"]
 
 
 def test_constructors_fill_in_literals_of_every_kind(package: Path) -> None:

@@ -332,7 +332,7 @@ def test_its_model_and_its_json_schema_take_and_refuse_the_same_values(
             adapter.validate_python(value)
 
 
-OUTPUT: Final = (8, "3227908bcc220cbf")
+OUTPUT: Final = (9, "9b503b7199c31a76")
 """The generator's version, and what the files of all constructs are then."""
 
 
@@ -374,7 +374,7 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
 @pytest.mark.parametrize(
     ("source", "line", "words"),
     [
-        ("export interface A { /** @pattern (?=a) */ a: string }", 1, "the @pattern of member 'a' of 'A'"),
+        ("export interface A { /** @pattern ( */ a: string }", 1, "the @pattern of member 'a' of 'A'"),
         ("export interface B { a: string }\nexport interface A { p: Pick<B, 'c'> }", 2, "there is no member 'c'"),
         ('export interface DoRequest { method: "do" }\nexport type ServerRequest = DoRequest;', 1, "declare DoResult"),
     ],

@@ -132,7 +132,7 @@ REFUSED: Final = {
     "a second constant": "export const A = 1;\n§export const A = 1;",
     "a constant whose name with a `_` is taken": "export const A = 1;\nexport const A_ = 1;\n§export type A = string;",
     "constants that hold others twice": "const A0 = [1, 2] as const;\n"
-    + "\n".join(f"const A{n} = [A{n - 1}, {'§' * (n == 13)}A{n - 1}] as const;" for n in range(1, 20))
+    + "\n".join(f"const A{n} = [A{n - 1}, {'§' * (n == 14)}A{n - 1}] as const;" for n in range(1, 20))
     + "\ntype T = typeof A19;",
     "a dangling type": "export type A = string | §Missing;",
     "a dangling member type": "export interface A {\n  a?: §Missing[];\n}",

@@ -6,7 +6,7 @@ the class, so that every class is a true subtype of its bases.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -124,7 +124,7 @@ class ModelPlanner:
 
     @cached_property
     def parameters(self) -> Mapping[str, tuple[str, ...]]:
-        """The type parameters of each type that refers to any, directly or through others."""
+        """The type parameters of each type that refers to any, directly or through others; a generic's own are in its order."""
         types = self.schema.types.items()
         stated = [name for name, decl in types if isinstance(decl, ir.Alias) and decl.parameter]
         users: dict[str, list[str]] = {}
@@ -135,7 +135,12 @@ class ModelPlanner:
         for parameter in stated:
             for name in ir.reachable(users.get(parameter, ()), lambda one: users.get(one, ())):
                 found.setdefault(name, []).append(parameter)
-        return {name: tuple(used) for name, used in found.items()}
+        return {name: tuple(sorted(used, key=self._order(name))) for name, used in found.items()}
+
+    def _order(self, name: str) -> Callable[[str], int]:
+        """Return the place of each type parameter of a type; one that it has through others is behind its own."""
+        own = self.schema.types[name].parameters
+        return lambda parameter: own.index(parameter) if parameter in own else len(own)
 
     def _bases(self, name: str, declared: Mapping[str, FlatField]) -> tuple[str, ...]:
         """Return the nearest ancestors whose members the class does not redeclare, without redundant ones."""

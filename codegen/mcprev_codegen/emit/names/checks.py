@@ -12,13 +12,13 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.emit.names.chosen import is_builtin
-from mcprev_codegen.emit.pydantic import hides_member, pattern_error
+from mcprev_codegen.emit.pydantic import hides_member, is_checked, pattern_error
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.facts import Revision
 from mcprev_codegen.python import PythonNames, is_identifier
 from mcprev_codegen.resolve import Schema
 
-_MAX_WRITTEN_OUT: Final = 20_000
+_MAX_WRITTEN_OUT: Final = 100_000
 """The maximum number of types in all aliases, those of their aliases included each time."""
 _MAX_TOLD: Final = 1_000
 """The maximum number of types with wrong names that one run reports."""
@@ -49,6 +49,7 @@ def check_names(revision: Revision, reserved: frozenset[str]) -> None:
         taken.setdefault(python, f"the type '{name}'")
         if isinstance(decl, ir.Alias):
             written_out = _check_size(schema, decl, written_out)
+            wrong += _pattern_errors(schema, decl, decl.tags, f"'{name}'")
         if schema.is_object(ir.Ref(name)):
             wrong += _member_errors(schema, names, name, decl)
     if wrong:
@@ -128,6 +129,33 @@ def _member_errors(
                 f"{where} and member '{seen[python]}' would have the same attribute '{python}'; {_RENAME_MEMBER}",
             )
         seen.setdefault(python, member.name)
-        pattern = member.field.tags.pattern
-        if pattern is not None and (reason := pattern_error(pattern)):
-            yield schema.fail(place, f"the @pattern of {where} cannot be checked by pydantic: {reason}")
+        yield from _pattern_errors(schema, place, member.field.tags, where)
+
+
+def _pattern_errors(
+    schema: Schema, place: ir.Decl | ir.Field, tags: ir.Tags, where: str
+) -> Iterator[SchemaError]:
+    if tags.pattern is not None and (reason := pattern_error(tags.pattern)):
+        yield schema.fail(place, f"the @pattern of {where} cannot be checked by pydantic: {reason}")
+
+
+def unchecked_patterns(revision: Revision) -> list[str]:
+    """Return a warning for each pattern that models do not check, since no engine matches it in linear time."""
+    schema = revision.schema
+    places: list[tuple[ir.Alias | ir.Field, str]] = [
+        *((decl, f"'{name}'") for name, decl in schema.types.items() if isinstance(decl, ir.Alias)),
+        *(
+            (f.field, f"member '{f.name}' of '{name}'")
+            for name in schema.types
+            for f in schema.fields(name)
+            if f.declared_in == name
+        ),
+    ]
+    return [
+        schema.fail(
+            place,
+            f"the @pattern of {where} looks around within a text, or back to a group; schema.json has it, models do not check it",
+        ).headline
+        for place, where in places
+        if place.tags.pattern is not None and not is_checked(place.tags.pattern)
+    ]

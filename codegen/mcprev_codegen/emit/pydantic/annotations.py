@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeAlias
 
 from mcprev_codegen import ir
-from mcprev_codegen.emit.pydantic.patterns import rust_pattern
+from mcprev_codegen.emit.pydantic.checks import is_checked
+from mcprev_codegen.emit.pydantic.patterns import Pattern, rust_pattern, rust_patterns
 from mcprev_codegen.python import Code, PythonNames, code, identifier, joined, literal
 from mcprev_codegen.resolve import Schema
 
@@ -69,6 +70,8 @@ def _names(parts: Iterable[Expression]) -> frozenset[str]:
     return frozenset(name for part in parts for name in part.names)
 
 
+Limit: TypeAlias = float | str | tuple[str, ...]
+"""What an argument states that limits values."""
 SCHEMA_INTEGER: Final = ir.Prim("count")
 """A number that upstream's schema.json declares as an integer."""
 _SCHEMA_INTEGER: Final = named("Integer")
@@ -133,27 +136,30 @@ class Annotations:
         found = _union([self._limited(one, native) for one in alternatives] if native else alternatives)
         return found.annotated(call("limited", _arguments(others))) if others else found
 
-    def limits(
-        self, type_: ir.TypeExpr, tags: ir.Tags
-    ) -> tuple[dict[str, float | str], dict[str, float | str]]:
+    def limits(self, type_: ir.TypeExpr, tags: ir.Tags) -> tuple[dict[str, Limit], dict[str, Limit]]:
         """Return the limits that arguments of a `Field` state, and those that `limited` states, by argument.
 
-        Limits of kinds of values that the type does not have are ignored.
+        Limits of kinds of values that the type does not have are ignored, and so is a pattern that no model can check.
         """
         members = [self.schema.follow(one) for one in self.schema.members(type_)]
         kinds = {_kind(one) for one in members if one != ir.Prim("null")}
         plain = all(isinstance(one, ir.Prim | ir.Template | ir.Array) for one in members)
-        native: dict[str, float | str] = {}
-        others: dict[str, float | str] = {}
+        native: dict[str, Limit] = {}
+        others: dict[str, Limit] = {}
         for row, limit in ir.limits_of(tags).items():
-            value = rust_pattern(limit) if isinstance(limit, str) else limit
-            if plain and kinds == {row.limits} and row.argument:
-                native[row.argument] = value
-            elif kinds & {row.limits, "unknown", "any"}:
-                others[row.attribute] = value
+            is_native = plain and kinds == {row.limits} and row.argument
+            if not is_native and not kinds & {row.limits, "unknown", "any"}:
+                continue
+            stated = _stated(limit)
+            if isinstance(stated, Pattern):
+                others |= {"matches": stated.matches, "never": stated.never}
+            elif stated is not None and is_native and row.argument:
+                native[row.argument] = stated
+            elif stated is not None:
+                others[row.attribute] = stated
         return native, others
 
-    def _limited(self, one: Annotation, limits: Mapping[str, float | str]) -> Annotation:
+    def _limited(self, one: Annotation, limits: Mapping[str, Limit]) -> Annotation:
         if one == _NONE:
             return one
         if one == _SCHEMA_INTEGER:
@@ -223,6 +229,16 @@ def _first(path: Code) -> str:
     return path.partition(".")[0]
 
 
+def _stated(limit: float | str) -> Limit | Pattern | None:
+    """Return a limit as pydantic states it: a regular expression as one or several of its engine, None for one of none."""
+    if not isinstance(limit, str):
+        return limit
+    if not is_checked(limit):
+        return None
+    found = rust_patterns(limit)
+    return found if len(found.all) > 1 else found.matches[0]
+
+
 def _kind(type_: ir.TypeExpr) -> str:
     """Return the kind of value of a type, as `Constraint.limits` names it."""
     match type_:
@@ -268,14 +284,14 @@ def _tuple(items: Sequence[Annotation], rest: Annotation | None) -> Annotation:
     return Annotation(found, _names((*items, rest)) | {"tuple"}).annotated(named("FURTHER"))
 
 
-def _arguments(values: Mapping[str, float | str]) -> Code:
+def _arguments(values: Mapping[str, Limit]) -> Code:
     return joined(", ", (code("{}={}", identifier(key), literal(value)) for key, value in values.items()))
 
 
-def _whole(limits: Mapping[str, float | str]) -> dict[str, float | str]:
+def _whole(limits: Mapping[str, Limit]) -> dict[str, Limit]:
     """Return the equivalent limits for whole numbers."""
     return {
-        key: value if isinstance(value, str) else _WHOLE[key](Fraction(str(value)))
+        key: value if isinstance(value, str | tuple) else _WHOLE[key](Fraction(str(value)))
         for key, value in limits.items()
     }
 

@@ -7,7 +7,8 @@ of ASCII only. pydantic's, of Rust, differ in what the classes hold and in how s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 _SPACE: Final = (
@@ -25,6 +26,102 @@ _PART: Final = re.compile(
     r"|(?P<char>.)",
     re.DOTALL,
 )
+
+
+_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\(\?<?[=!]|.", re.DOTALL)
+"""A part of a regular expression, of which those that open and close groups or separate alternatives matter here."""
+_ELSEWHERE: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<")
+"""What looks around or back to a group, for which no engine takes linear time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression as several of pydantic's engine: a string matches all but those that it must not match."""
+
+    matches: tuple[str, ...]
+    never: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All of its expressions."""
+        return (*self.matches, *self.never)
+
+
+def rust_patterns(pattern: str) -> Pattern:
+    """Return the regular expressions that together match the same strings with pydantic's engine.
+
+    What that engine does not have remains as it is: compiling it is an error.
+    """
+    ahead, rest = _looked_ahead(pattern)
+    body, behind = _looked_back(rest)
+    looked = [*ahead, *behind]
+    wanted, refused = (
+        tuple(rust_pattern(text) for holds, text in looked if holds == kind) for kind in (True, False)
+    )
+    return Pattern((rust_pattern(body), *wanted), refused)
+
+
+def looks_around(pattern: str) -> bool:
+    """Return whether a regular expression has what pydantic's engine does not: it looks around or back to a group."""
+    return _ELSEWHERE.search("".join(t for t in _TOKEN.findall(pattern) if not t.startswith("["))) is not None
+
+
+def _looked_ahead(pattern: str) -> tuple[list[tuple[bool, str]], str]:
+    """Return what a regular expression looks ahead for at its start, each with whether it must be there, and the others."""
+    found: list[tuple[bool, str]] = []
+    rest = pattern[1:]
+    if not pattern.startswith("^") or "|" in [part for part, depth in _tokens(pattern) if not depth]:
+        return found, pattern
+    while rest.startswith(("(?=", "(?!")):
+        inner = _group(rest)
+        if inner is None:
+            return [], pattern
+        found.append((rest[2] == "=", f"^(?:{inner[3:-1]})"))
+        rest = rest[len(inner) :]
+    return found, f"^{rest}"
+
+
+def _looked_back(pattern: str) -> tuple[str, list[tuple[bool, str]]]:
+    """Return a regular expression without what it looks back for at its end, and that."""
+    found: list[tuple[bool, str]] = []
+    tokens = [*_tokens(pattern)]
+    if not tokens or tokens[-1] != ("$", 0) or ("|", 0) in tokens:
+        return pattern, found
+    rest = pattern[:-1]
+    while (start := _last_group(rest)) is not None and rest.startswith(("(?<=", "(?<!"), start):
+        found.append((rest[start + 3] == "=", f"(?:{rest[start + 4 : -1]})$"))
+        rest = rest[:start]
+    return f"{rest}$", found
+
+
+def _tokens(pattern: str) -> Iterator[tuple[str, int]]:
+    """Yield the parts of a regular expression, each with the number of groups that it is in."""
+    depth = 0
+    for part in _TOKEN.findall(pattern):
+        depth -= part == ")"
+        yield part, depth
+        depth += part.startswith("(")
+
+
+def _group(pattern: str) -> str | None:
+    """Return the group at the start of a regular expression; None if it does not end."""
+    found = ""
+    for part, depth in _tokens(pattern):
+        found += part
+        if part == ")" and depth == 0:
+            return found
+    return None
+
+
+def _last_group(pattern: str) -> int | None:
+    """Return where the group at the end of a regular expression starts; None if there is none."""
+    place, start, last = 0, None, ""
+    for part, depth in _tokens(pattern):
+        if depth == 0 and part.startswith("("):
+            start = place
+        place += len(part)
+        last = part if depth == 0 else ""
+    return start if last == ")" else None
 
 
 def rust_pattern(pattern: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mcprev_codegen.emit.names.checks import unchecked_patterns
 from mcprev_codegen.emit.package import RESERVED, RevisionChain, is_generated, package_files
 from mcprev_codegen.emit.provenance import SHARED
 from mcprev_codegen.emit.shared import extension_files, shared_files
@@ -34,6 +35,8 @@ class Target:
     """What a package of such files depends on."""
     extensions: Callable[[Sequence[Revision]], Mapping[str, str]] | None = None
     """Returns the files beside the packages of versions of extensions; None for a target without such packages."""
+    doubts: Callable[[Revision], Sequence[str]] = lambda _: ()
+    """Returns what its types do not check although they check the like, one warning each."""
 
 
 def _types_only(library: Library) -> Target:
@@ -103,7 +106,15 @@ LIBRARIES: Final = (
 _MODULES: Final = tuple(name for name in SHARED if name != TYPED)  # for `py.typed` is empty, whoever wrote it
 _NEEDED: Final = ("pydantic>=2.14,<3", "typing-extensions>=4.12")
 PYDANTIC: Final = Target(
-    "pydantic", _package, shared_files, is_generated, RESERVED, _MODULES, _NEEDED, extension_files
+    "pydantic",
+    _package,
+    shared_files,
+    is_generated,
+    RESERVED,
+    _MODULES,
+    _NEEDED,
+    extension_files,
+    unchecked_patterns,
 )
 TARGETS: Final[Mapping[str, Target]] = {
     target.name: target for target in (PYDANTIC, *map(_types_only, LIBRARIES))

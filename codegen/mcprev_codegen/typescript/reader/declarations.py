@@ -57,7 +57,13 @@ class Declarations:
         self._lookup = Lookup(self._collector)
         self._names = DeclarationNames(file, self._collector, self._lookup, strict=strict)
         self._types = TypeReader(file, self, self._collector.leave_out if not strict else None)
-        self._generics = Generics(file, self._names.is_taken)
+        self._generics = Generics(file, self._is_taken)
+        self._by_themselves: dict[str, list[ir.Decl] | None] = {}
+        """What each exported generic is by itself; None while it is being read."""
+        self._stand_ins_of: dict[str, list[ir.Alias]] = {}
+        self._shared: dict[str, ir.Alias] = {}
+        """The type parameters, by their name and what they are by default and extend."""
+        self._stand_in_names: set[str] = set()
         self._values = Values(file, self._types, self.constant)
         self._value_types: dict[str, ir.TypeExpr | None] = {}
         """The types of the constants of several values, by name; None while one is being read."""
@@ -276,7 +282,13 @@ class Declarations:
     def opened(self, node: Node, reference: ir.Ref) -> ir.Interface | ir.Alias | None:
         """Return the declaration that a reference names; None in a fragment, which has none."""
         statement = self._names.taken.get(reference.name)
-        decl = self._declared(node, statement) if statement else self._generics.instance(reference.name)
+        decl: ir.Decl | None
+        if statement is None:
+            decl = self._generics.instance(reference.name)
+        elif type_parameters(statement.node):
+            decl = next(reversed(self._parametric(statement)), None)
+        else:
+            decl = self._declared(node, statement)
         if decl is None and not self._is_fragment:
             self._refuse_circle(node, reference.name)
         assert not isinstance(decl, ir.Const)
@@ -314,6 +326,9 @@ class Declarations:
             self._file.fail(node, f"the enum '{enum}' has no member '{member}'")
         return ir.Lit(values[member], of_enum=True)
 
+    def _is_taken(self, name: str) -> bool:
+        return self._names.is_taken(name) or name in self._stand_in_names
+
     def _use(self, node: Node, statement: Statement, given: Sequence[ir.TypeExpr]) -> ir.Ref:
         def read(name: str, arguments: Arguments) -> ir.Decl:
             with self._within(statement, arguments):
@@ -324,37 +339,84 @@ class Declarations:
                 return self._types.type(default)
 
         name = self._names.of(statement)
-        own = [ir.Ref(f"{name}{node_text(named_children(p)[0])}") for p in type_parameters(statement.node)]
-        if [*given] == own:  # within itself, with its own type parameters
+        if self._is_by_itself(node, statement, given):
             return ir.Ref(name)
         return self._generics.use(node, name, statement.node, given, read, default)
+
+    def _is_by_itself(self, node: Node, statement: Statement, given: Sequence[ir.TypeExpr]) -> bool:
+        """Return whether a generic is used with its own type parameters, within itself or one with the same ones."""
+        if not given or not all(
+            isinstance(one, ir.Ref) and one.name in self._stand_in_names for one in given
+        ):
+            return False
+        name = self._names.of(statement)
+        if self._own_parameters(statement) != [*given]:
+            return False
+        if self._by_themselves.get(name, ()) is None:
+            return True  # it is being read
+        with self._generics.nested(node, name):
+            return bool(self._parametric(statement))
 
     def _parametric(self, statement: Statement) -> list[ir.Decl]:
         """Return an exported generic as one declaration, behind an alias for each of its type parameters.
 
         One whose members depend on what its arguments are is made of the defaults; without these it is left out.
         """
-        if not is_exported(statement):
-            return []
         name = self._names.of(statement)
-        parameters = [named_children(one)[0] for one in type_parameters(statement.node)]
-        named: Arguments = {node_text(one): ir.Ref(f"{name}{node_text(one)}") for one in parameters}
+        if name not in self._by_themselves:
+            self._by_themselves[name] = None
+            found = self._read_by_itself(statement) if is_exported(statement) else []
+            self._by_themselves[name] = self._generics.add(name, found)
+        return self._by_themselves[name] or []
+
+    def _read_by_itself(self, statement: Statement) -> list[ir.Decl]:
+        parameters = [node_text(named_children(one)[0]) for one in type_parameters(statement.node)]
         try:
             defaults = self._defaults(statement)
-            stand_ins = [
-                replace(default, name=f"{name}{parameter}") for parameter, default in defaults.items()
-            ]
-            if not any(self._names.is_taken(one.name) for one in stand_ins):
+            if not self._is_other_generic(statement):
+                stand_ins = self._stand_ins(statement, defaults)
+                own: Arguments = {p: ir.Ref(one.name) for p, one in zip(parameters, stand_ins, strict=True)}
                 with suppress(SchemaError):
-                    found = self._read_with(statement, named)
+                    found = self._read_with(statement, own)
                     if is_parametric(found, {one.name for one in stand_ins}):
-                        return self._generics.add(name, [*stand_ins, found])
-            concrete = {parameter: default.type for parameter, default in defaults.items()}
-            return self._generics.add(name, [self._read_with(statement, concrete)])
+                        return [*stand_ins, found]
+            return [self._read_with(statement, {p: default.type for p, default in defaults.items()})]
         except SchemaError:
             kind = "generics whose members depend on their arguments"
             self._collector.left_out.setdefault(kind, []).append((statement.text, statement.node))
             return []
+
+    def _is_other_generic(self, statement: Statement) -> bool:
+        """Return whether a generic is another one by another name, which then is of the defaults."""
+        value = statement.node.child_by_field_name("value")
+        if value is None or value.type != "generic_type":
+            return False
+        with self._within(statement, {}):
+            return self.is_generic(node_text(named_children(value)[0]))
+
+    def _own_parameters(self, statement: Statement) -> list[ir.Ref]:
+        """Return the type parameters of a generic; none if they cannot be read."""
+        try:
+            return [ir.Ref(one.name) for one in self._stand_ins(statement, None)]
+        except SchemaError:
+            return []
+
+    def _stand_ins(self, statement: Statement, defaults: Mapping[str, ir.Alias] | None) -> list[ir.Alias]:
+        """Return an alias for each type parameter. Generics share those of one name, default and bound.
+
+        So a generic that passes its own on to another one names that, instead of a declaration made for it alone.
+        """
+        name = self._names.of(statement)
+        if name not in self._stand_ins_of:
+            found: list[ir.Alias] = []
+            for one, alias in (self._defaults(statement) if defaults is None else defaults).items():
+                alike = repr((one, alias.type, alias.bound))
+                if alike not in self._shared:
+                    self._shared[alike] = replace(alias, name=self._generics.free(f"{name}{one}"))
+                    self._stand_in_names.add(self._shared[alike].name)
+                found.append(self._shared[alike])
+            self._stand_ins_of[name] = found
+        return self._stand_ins_of[name]
 
     def _read_with(self, statement: Statement, arguments: Arguments) -> ir.Decl:
         with self._within(statement, arguments):
@@ -373,7 +435,7 @@ class Declarations:
                 with ignored, self._within(statement, known):
                     types[kind] = self._types.type(node)
             bound, default = types.get("constraint"), types.get("default_type")
-            doc = ir.Doc(text=f"The type parameter {node_text(name)} of {statement.own_name}.")
+            doc = ir.Doc(text=f"The type parameter {node_text(name)}.")
             found[node_text(name)] = ir.Alias(
                 node_text(name), default or bound or ir.Prim("unknown"), doc=doc,
                 span=self._file.span(statement.node), parameter=True, bound=bound,
@@ -439,7 +501,7 @@ class Declarations:
             for part, body in bodies
         )
         fields, index = self._types.members(*contexts)
-        return ir.Interface(name, tuple(bases), fields, index, tags, doc, lines)
+        return ir.Interface(name, tuple(bases), fields, index, tags, doc, lines, self._parameters(name))
 
     def _base(self, node: Node, type_: ir.TypeExpr) -> ir.Ref | ir.Derived:
         if not isinstance(type_, ir.Ref | ir.Derived):
@@ -454,7 +516,12 @@ class Declarations:
         assert value is not None
         doc = replace(statement.doc, members=self._file.member_remarks(value, statement.trailing))
         type_ = self._types.type(value) if self._strict else self._types.alias(value)
-        return ir.Alias(name, type_, statement.tags, doc, self._file.span(node))
+        return ir.Alias(
+            name, type_, statement.tags, doc, self._file.span(node), parameters=self._parameters(name)
+        )
+
+    def _parameters(self, name: str) -> tuple[str, ...]:
+        return tuple(one.name for one in self._stand_ins_of.get(name, ()))
 
     def _enum(self, statement: Statement, name: str) -> ir.Alias:
         node = statement.node

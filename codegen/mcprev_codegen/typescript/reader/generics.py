@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -89,6 +90,27 @@ class Generics:
         self.made[generic] = [*decls, *self.made.get(generic, [])]
         return decls
 
+    def free(self, name: str) -> str:
+        """Return a name that no declaration has: this one, or else with the next number behind it, from 2 on."""
+        found, number = name, 1
+        while self._is_taken(found) or found in self._instances:
+            number += 1
+            found = f"{name}{number}"
+        return found
+
+    @contextmanager
+    def nested(self, node: Node, generic: str) -> Iterator[None]:
+        """Read a generic within others, until the context is left. Raises `SchemaError` for too many of them."""
+        if self._reading == MAX_NESTING:
+            self._file.fail(
+                node, f"'{generic}' refers to itself with ever new arguments; write its types out"
+            )
+        self._reading += 1
+        try:
+            yield
+        finally:
+            self._reading -= 1
+
     def instance(self, name: str) -> ir.Decl | None:
         """Return the declaration with a name that a use of a generic became; None if it is not finished."""
         return self._instances[name].decl if name in self._instances else None
@@ -119,32 +141,22 @@ class Generics:
             )
         name = self._free(name, use)
         if name not in self._instances:
-            if self._reading == MAX_NESTING:
-                self._file.fail(
-                    node, f"'{generic}' refers to itself with ever new arguments; write its types out"
-                )
-            instance = self._instances[name] = _Instance(use)
-            self._reading += 1
-            try:
-                decl = instance.decl = read(name, arguments)
-            finally:
-                self._reading -= 1
-                if instance.decl is None:
-                    del self._instances[name]
+            with self.nested(node, generic):
+                instance = self._instances[name] = _Instance(use)
+                try:
+                    decl = instance.decl = read(name, arguments)
+                finally:
+                    if instance.decl is None:
+                        del self._instances[name]
             self.made.setdefault(generic, []).append(decl)
         return ir.Ref(name)
 
     def _free(self, name: str, use: tuple[str, tuple[ir.TypeExpr, ...]]) -> str:
         """Return the name of a use: this one, or else with the next number behind it that is free, from 2 on."""
         known = self._named.get((name, use))
-        if known is not None:
-            return known
-        found, number = name, 1
-        while self._is_taken(found) or found in self._instances:
-            number += 1
-            found = f"{name}{number}"
-        self._named[name, use] = found
-        return found
+        if known is None:
+            known = self._named[name, use] = self.free(name)
+        return known
 
     def _arguments(
         self,

@@ -157,7 +157,10 @@ class Needed:
         for generic, decls in self._generics.made.items():
             statement = self._names.taken[generic]
             number = files.setdefault(statement.text.path, len(files))
-            place |= {decl.name: (number, statement.node.start_byte, n) for n, decl in enumerate(decls)}
+            for n, decl in enumerate(decls):  # a type parameter stands before the first generic that has it
+                here = number, statement.node.start_byte, n
+                parameter = isinstance(decl, ir.Alias) and decl.parameter
+                place[decl.name] = min(here, place.get(decl.name, here)) if parameter else here
         last = len(files), 0, 0
         return tuple(sorted(self._read.values(), key=lambda decl: place.get(decl.name, last)))
 

@@ -59,6 +59,8 @@ class Operators:
         """Reads the type of a member, with whether it may be absent."""
         self._members: dict[ir.Ref, Mapping[str, ir.Field] | None] = {}
         """The members of the declared types that were asked for; None while they are being collected."""
+        self._never_null: set[ir.Ref] = set()
+        """Declared types that are known to have neither null nor any value among theirs."""
         self._collecting = 0
 
     # -- the parts of a type -------------------------------------------------------------------------
@@ -352,15 +354,37 @@ class Operators:
                 )
 
     def _non_nullable(self, node: Node, type_: ir.TypeExpr) -> ir.TypeExpr:
-        parts = [*self.alternatives(node, type_)]
-        if any(part == ir.Prim("unknown") for part in parts):
-            self._file.fail(node, "NonNullable of an unknown value is not supported; write the type out")
-        kept = [part for part in parts if part not in _NULLISH]
+        """Return a type without null; of the names in it, only those that may be null are written out."""
+        kept: list[ir.TypeExpr] = []
+        for part in type_.members if isinstance(type_, ir.Union) else (type_,):
+            if isinstance(part, ir.Ref) and not self._may_be_null(node, part):
+                kept.append(part)
+                continue
+            parts = [*self.alternatives(node, part)]
+            if any(one == ir.Prim("unknown") for one in parts):
+                self._file.fail(node, "NonNullable of an unknown value is not supported; write the type out")
+            kept += [self.written_out(node, one) for one in parts if one not in _NULLISH]
         if not kept:
             self._file.fail(node, "this type has no values")
-        return (
-            type_ if len(kept) == len(parts) else ir.union_of(self.written_out(node, part) for part in kept)
-        )
+        return ir.union_of(dict.fromkeys(kept))
+
+    def _may_be_null(self, node: Node, reference: ir.Ref) -> bool:
+        """Return whether null or any value is one of a declared type; what aliases lead to is looked through once."""
+        pending: list[ir.TypeExpr] = [reference]
+        opened: dict[ir.Ref, None] = {}
+        while pending:
+            found = pending.pop()
+            if isinstance(found, ir.Union):
+                pending += found.members
+            elif found in (*_NULLISH, ir.Prim("unknown")):
+                self._file.count(node, len(opened))
+                return True
+            elif isinstance(found, ir.Ref) and found not in opened and found not in self._never_null:
+                opened[found] = None
+                decl = self._scope.opened(node, found)
+                pending += [decl.type] if isinstance(decl, ir.Alias) else []
+        self._never_null |= opened.keys()
+        return False
 
     def _filtered(self, node: Node, args: Sequence[Node], *, keep: bool) -> ir.TypeExpr:
         """Return the members of a union of plain values that another one has, or that it has not."""
