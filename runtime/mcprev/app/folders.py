@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from mcprev.app.options import EntryOptions, ResourceOptions, ToolOptions
+from mcprev.serving.source_files import READ_WHOLE
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,7 +70,7 @@ def read_folder(folder: str | Path, into: Any) -> None:  # noqa: ANN401 - an `Ap
     root = Path(folder).resolve(strict=True)
     if not root.is_dir():
         raise NotADirectoryError(f"{root} is not a folder; pass the path of one with Python files")
-    package = f"_mcprev_folder_{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
+    package = f"{READ_WHOLE}{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
     if package not in sys.modules:
         made = ModuleType(package)
         made.__path__ = [str(root)]  # so that the files can import each other: `from ._shared import x`

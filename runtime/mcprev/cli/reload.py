@@ -1,26 +1,33 @@
 """`mcprev serve --reload`: the server in a child process, which starts again when a source file changes (STDIO-7, LIFE-1).
 
 On stdio this process holds the pipe of the client, and `KeptSession` says what the next child and the client are told.
-Over HTTP the child serves at the same address again; sessions end with it, as with any server that starts again.
+Over HTTP it holds the listening socket. What servers without a store would keep in their memory is in a store that lasts as
+long as the command, so that sessions and their state outlive a child.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Coroutine
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from urllib.parse import quote
 
 import click
 from typing_extensions import override
 
+from mcprev.cli.reloaded import VARIABLE
 from mcprev.cli.table import clean, echo
+from mcprev.core.temporary_folders import temporary_folder
+from mcprev.errors import Json
 from mcprev.serving.kept_session import KeptSession
-from mcprev.serving.sockets import UNIX
+from mcprev.serving.sockets import listen, port_of
 from mcprev.serving.source_files import SourceFiles
 from mcprev.transports import process_groups
 from mcprev.transports.exiting import stop_signals
@@ -34,8 +41,12 @@ POLL: Final = 0.3
 """Seconds between two looks at the source files."""
 GRACE: Final = 2.0
 """Seconds that a child has to end, after its input is closed and again after SIGTERM."""
-HIGH, LOW = 500, 100
-"""The numbers of lines of the client at which reading pauses and goes on."""
+MAX_WAITING: Final = 500
+"""The number of lines of the client that wait for a process, beyond which nothing more is read."""
+MAX_WAITING_BYTES: Final = 1024 * 1024
+"""The size of these lines together, beyond which nothing more is read: with the line that goes beyond it."""
+_PART: Final = 5
+"""Reading goes on when less than this part of either waits."""
 _CHUNK: Final = 64 * 1024
 _USAGE: Final = 2
 
@@ -44,33 +55,48 @@ def run_reloading(target: str, where: tuple[str, int] | None) -> int:
     """Serve with the command line of this process in children until the client or the user ends it; return the exit code."""
     path = target.rpartition(":")[0] if ".py:" in target else target
     first = [path] if path.endswith(".py") and Path(path).is_file() else []
-    command = _child_command(where)
-    with SourceFiles(first) as sources:
-        children = Children(command, sources)
+    with (
+        SourceFiles(first) as sources,
+        temporary_folder("the state of reloaded servers") as folder,
+        closing(_Place(where)) as place,
+    ):
+        children = Children(_child_command(), sources, f"sqlite:///{quote(folder)}/state.db", place)
         runs = children.serve_http() if where is not None else StdioReloader(children).serve()
         return asyncio.run(_until_signal(runs))
 
 
-def _child_command(where: tuple[str, int] | None) -> list[str]:
-    """Return the command line of this process without the flag; over HTTP with the port that all children have."""
+def _child_command() -> list[str]:
+    """Return the command line of this process without the flag."""
     words = [sys.executable, *sys.orig_argv[1:]]
     own = words.index("--") if "--" in words else len(words)
-    command, rest = [word for word in words[:own] if word != FLAG], words[own:]
-    if where is not None and not where[0].startswith(UNIX):
-        host, port = where
-        command += ["--http", f"{f'[{host}]' if ':' in host else host}:{port or _free_port(host)}"]
-    return [*command, *rest]
+    return [*(word for word in words[:own] if word != FLAG), *words[own:]]
 
 
-def _free_port(host: str) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family) as free:
-            free.bind((host, 0))
-            found: int = free.getsockname()[1]
-            return found
-    except OSError as error:
-        raise click.ClickException(f"cannot listen at {clean(host)}: {error.strerror}") from None
+class _Place:
+    """The address of all children over HTTP: who connects while one follows another waits for that."""
+
+    def __init__(self, where: tuple[str, int] | None) -> None:
+        self._where = where
+        self._listening: socket.socket | None = None
+
+    def open(self) -> int | None:
+        """Return the descriptor of the listening socket; None on stdio."""
+        if self._listening is None and self._where is not None:
+            host, port = self._where
+            try:
+                self._listening = listen(host, port)
+            except OSError as error:
+                raise click.ClickException(
+                    f"cannot listen at {clean(host)}: {error.strerror or error}"
+                ) from None
+            self._where = host, port_of(self._listening)
+        return None if self._listening is None else self._listening.fileno()
+
+    def close(self) -> None:
+        """Refuse connections, because nobody serves them until a file is changed."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
 
 
 async def _until_signal(runs: Coroutine[Any, Any, int]) -> int:
@@ -88,17 +114,31 @@ async def _until_signal(runs: Coroutine[Any, Any, int]) -> int:
 class Children:
     """The processes of the server, one after the other."""
 
-    def __init__(self, command: list[str], sources: SourceFiles) -> None:
-        self._command = command
+    def __init__(self, command: list[str], sources: SourceFiles, store: str, place: _Place) -> None:
+        """`store` is the URL of the store for what is kept from one to the next."""
+        self._command, self._place = command, place
         self._environment = {**os.environ, **sources.environment}
+        self._kept: dict[str, Json] = {"store": store, "again": False}
         self.sources = sources
         self.process: asyncio.subprocess.Process | None = None
+        self._session = secrets.token_hex(32)
+        """The name of the session on stdio."""
 
     async def start(self, *, piped: bool) -> asyncio.subprocess.Process:
         """Start the next process; with pipes as its stdin and stdout, or with those of this process."""
         pipe = asyncio.subprocess.PIPE if piped else None
+        descriptor = self._place.open()
+        kept = {**self._kept, **({} if descriptor is None else {"socket": descriptor})}
+        if piped:
+            kept["session"] = self._session
+        self._kept["again"] = True
         self.process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, env=self._environment, start_new_session=True
+            *self._command,
+            stdin=pipe,
+            stdout=pipe,
+            env={**self._environment, VARIABLE: json.dumps(kept)},
+            pass_fds=() if descriptor is None else (descriptor,),
+            start_new_session=True,
         )
         process_groups.started(self.process.pid)
         return self.process
@@ -142,6 +182,7 @@ class Children:
                             code = await process.wait()
                         if self.is_hopeless(code):
                             return code
+                        self._place.close()
                         await asyncio.sleep(POLL)
                 _tell(changed)
                 await self.end()
@@ -154,14 +195,64 @@ def _tell(changed: list[str]) -> None:
     echo(f"{names}{' and more' if len(changed) > 3 else ''} changed: restarting the server", err=True)
 
 
+class _Reads(Protocol):
+    """What reads the client."""
+
+    def pause_reading(self) -> None:
+        """Read no more for now."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Go on."""
+        ...
+
+
+class WaitingLines:
+    """The lines of the client that wait for a process; while there are too many of them, or too large ones, none is read."""
+
+    def __init__(self, pipe: _Reads) -> None:
+        self._pipe = pipe
+        self._lines: asyncio.Queue[bytes | Malformed] = asyncio.Queue()
+        self._number = self._size = 0
+        self._paused = False
+
+    def put(self, line: bytes | Malformed) -> None:
+        """Add a line."""
+        self._lines.put_nowait(line)
+        self._count(line, 1)
+
+    async def get(self) -> bytes | Malformed:
+        """Return the next line, which waits until it is `done`."""
+        return await self._lines.get()
+
+    def done(self, line: bytes | Malformed) -> None:
+        """Let a line that was taken wait no more."""
+        self._lines.task_done()
+        self._count(line, -1)
+
+    async def join(self) -> None:
+        """Wait until no line waits."""
+        await self._lines.join()
+
+    def _count(self, line: bytes | Malformed, by: int) -> None:
+        self._number += by
+        self._size += by * (len(line) if isinstance(line, bytes) else 0)
+        if self._paused and self._number < MAX_WAITING // _PART and self._size < MAX_WAITING_BYTES // _PART:
+            self._paused = False
+            self._pipe.resume_reading()
+        elif not self._paused and (self._number > MAX_WAITING or self._size > MAX_WAITING_BYTES):
+            self._paused = True
+            self._pipe.pause_reading()
+
+
 class StdioReloader(asyncio.Protocol):
     """Passes the lines of one client to the process of the server that runs, and its lines back."""
 
     def __init__(self, children: Children) -> None:
         self._children, self._session = children, KeptSession()
-        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
         self._buffer = LineBuffer()
         self._pipe = PipeTransport(self)
+        self._lines = WaitingLines(self._pipe)
         self._writable = asyncio.Event()
         self._writable.set()
         self._settled = asyncio.Event()
@@ -206,6 +297,7 @@ class StdioReloader(asyncio.Protocol):
                         )
                     changed = sources.changed()
                 self._settled.clear()
+                self._session.leave()
                 _tell(changed)
                 await self._children.end()
                 await asyncio.wait({reading}, timeout=GRACE)
@@ -252,6 +344,7 @@ class StdioReloader(asyncio.Protocol):
         if waits:
             await self._put(process, self._session.replay())
         else:
+            await self._put(process, self._session.streams())
             self._settled.set()
         buffer = LineBuffer()
         while data := await process.stdout.read(_CHUNK):
@@ -259,9 +352,10 @@ class StdioReloader(asyncio.Protocol):
                 if isinstance(line, Malformed):
                     continue
                 answer = self._session.answers_replay(line) if waits else None
+                changes = self._session.reopened(line)
                 shown = self._session.from_server(line)
-                if shown is not None:
-                    self._say(shown)
+                for told in (*(() if shown is None else (shown,)), *changes):
+                    self._say(told)
                 if answer is not None:
                     waits = False
                     await self._opened(process, answer)
@@ -275,7 +369,7 @@ class StdioReloader(asyncio.Protocol):
             different = self._session.differs(answer)  # type: ignore[arg-type]
             if different is not None:
                 echo(different, err=True)
-        await self._put(process, self._session.replay_rest())
+        await self._put(process, [*self._session.replay_rest(), *self._session.streams()])
         for line in self._session.changed():
             self._say(line)
         self._settled.set()
@@ -293,27 +387,28 @@ class StdioReloader(asyncio.Protocol):
         while True:
             line = await self._lines.get()
             await self._settled.wait()
-            if self._lines.qsize() == LOW:
-                self._pipe.resume_reading()
-            passed = self._session.from_client(line)
-            process = self._children.process
-            if self._down is not None:
-                self._answer(self._down)
-            elif passed is not None and process is not None:
-                await self._put(process, [passed])
-            self._lines.task_done()
+            await self._take(line)
+            self._lines.done(line)
+
+    async def _take(self, line: bytes | Malformed) -> None:
+        if isinstance(line, Malformed):
+            answer = line.answer
+            if answer is not None:
+                await self._writable.wait()
+                self._say(encode(answer, null_id_in_errors=True))
+            return
+        passed = self._session.from_client(line)
+        process = self._children.process
+        if self._down is not None:
+            await self._writable.wait()
+            self._answer(self._down)
+        elif passed is not None and process is not None:
+            await self._put(process, [passed])
 
     @override
     def data_received(self, data: bytes) -> None:
         for line in self._buffer.feed(data):
-            if isinstance(line, Malformed):
-                answer = line.answer
-                if answer is not None:
-                    self._say(encode(answer, null_id_in_errors=True))
-            else:
-                self._lines.put_nowait(bytes(line))
-        if self._lines.qsize() > HIGH:
-            self._pipe.pause_reading()
+            self._lines.put(bytes(line) if not isinstance(line, Malformed) else line)
 
     @override
     def eof_received(self) -> bool:

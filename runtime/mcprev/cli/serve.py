@@ -18,10 +18,13 @@ from mcprev.cli.first_process import go_on_in_child
 from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.logs import log_format_option, log_to_stderr
+from mcprev.cli.reloaded import reloaded_process
 from mcprev.cli.table import echo
 from mcprev.serving.source_files import reported_imports
 
 if TYPE_CHECKING:
+    import socket
+
     from mcprev.core.store import Store
     from mcprev.server.service import Service
     from mcprev.serving.worker import SupervisedWorker
@@ -98,7 +101,7 @@ def serve_command(
     one, or a function without parameters that returns one; it may be left out if the module has one server. Options
     replace those that the server was made with. The module reads ARGS in sys.argv.
 
-    With --reload, clients on stdio keep their session: they are told that lists have changed. Over HTTP, sessions end.
+    With --reload, clients keep their session, its state and their streams: they are told that lists have changed.
 
     With --workers, the exit code is 0 after SIGTERM or SIGINT, and not 0 if the server does not start or its processes end one
     after another.
@@ -117,6 +120,7 @@ def serve_command(
 
         raise click.exceptions.Exit(run_reloading(target, where))
     opened = None if store is None else opened_store(store)
+    reloaded = reloaded_process()
     worker = worker_of_command()
     log = partial(
         log_to_stderr,
@@ -131,22 +135,28 @@ def serve_command(
     if where is None:
         from mcprev.transports.stdio.server import reserved_stdio
 
-        with reserved_stdio():
-            with shared_by_servers(opened), reported_imports():
+        with reserved_stdio(), reloaded.session_kept():
+            with shared_by_servers(opened), reloaded.state_kept(), reported_imports():
                 loaded = load_server(target, arguments)
             log()
             _report_stdio(loaded.server)
             with author_errors():
                 loaded.server.run_stdio()
         return
-    with shared_by_servers(opened), reported_imports():
+    with shared_by_servers(opened), reloaded.state_kept(), reported_imports():
         loaded = load_server(target, arguments)
     log()
+    if reloaded.listening is not None:
+        given |= {"shutdown_delay": 0.0}
+        reloaded.tell_changes(loaded.server)
     if no_auth:
         given |= _NO_AUTH
     try:
         with author_errors(but=(ImportError, OSError, ValueError)):
-            serve_loaded(loaded, *where, given, checked=not no_auth, health=health, worker=worker)
+            serve_loaded(
+                loaded, *where, given,
+                checked=not no_auth, health=health, worker=worker, listening=reloaded.listening,
+            )  # fmt: skip
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -172,8 +182,9 @@ def serve_loaded(
     checked: bool,
     health: bool,
     worker: SupervisedWorker | None,
+    listening: socket.socket | None = None,
 ) -> None:
-    """Serve a server over HTTP, in this process or as one of several workers."""
+    """Serve a server over HTTP, in this process or as one of several workers, or at a socket that the next process has too."""
     from mcprev.cli.protection import protecting_line, wrapping_line
     from mcprev.server.http_app import http_app
     from mcprev.serving import running
@@ -201,7 +212,8 @@ def serve_loaded(
 
         routes = {**health_routes(), **routes}
     if worker is None:
-        running.run_http(http_app(loaded.server, loaded.server.changes, routes, settings), host, port)
+        app = http_app(loaded.server, loaded.server.changes, routes, settings)
+        running.run_http(app, host, port, listening=listening)
         return
     from mcprev.cli.workers import check_workers
 

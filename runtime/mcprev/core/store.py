@@ -137,6 +137,12 @@ class Store(Records, Protocol):
 COMMAND_STORE: Final[ContextVar[Records | None]] = ContextVar("COMMAND_STORE", default=None)
 """The store that `mcprev serve` is told to use; servers that are made in the context take it in place of their own."""
 
+SPARE_STORE: Final[ContextVar[Records | None]] = ContextVar("SPARE_STORE", default=None)
+"""The store of servers that are made in the context and have none, whose process will be followed by another one."""
+
+PIPE_SESSION: Final[ContextVar[str | None]] = ContextVar("PIPE_SESSION", default=None)
+"""The name of the session on stdin and stdout, if it goes on at the next process; None if it ends with this one."""
+
 STORED_FOR: Final[ContextVar[str | None]] = ContextVar("STORED_FOR", default=None)
 """Whose share of a store counts what is written: the digest of a client, or None for what the server keeps for itself.
 

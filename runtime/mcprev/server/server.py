@@ -21,6 +21,7 @@ from mcprev.core.capabilities import (
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.options import Takes, check_named, check_options, fits, is_a, several, shows_options
+from mcprev.core.store import SPARE_STORE
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import LATEST, select
 from mcprev.server.context import Context
@@ -97,6 +98,8 @@ class Server(Service):
         identity = _identity(handler, name, version, options)
         lifespan, middleware = options.get("lifespan", ()), options.get("middleware", ())
         lifespans = (lifespan,) if callable(lifespan) else lifespan
+        if options.get("store") is None and (spare := SPARE_STORE.get()) is not None:
+            options["store"] = spare
         super().__init__(identity, options, lifespans=[partial(each, self) for each in lifespans])
         around: Callable[[str, Stub], Stub] | None = None
         if middleware:

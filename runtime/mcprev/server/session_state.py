@@ -25,9 +25,9 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from mcprev.callbacks import at_once
 from mcprev.core.background import Background
-from mcprev.core.connection import Connection
+from mcprev.core.connection import PIPES, Connection
 from mcprev.core.shares import Shares, free_of
-from mcprev.core.store import Records, stored_for_client
+from mcprev.core.store import PIPE_SESSION, Records, stored_for_client
 from mcprev.error_text import MALFORMED, invalid_value
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, StateTooLarge, StoreError
 from mcprev.protocol.request_state import RequestStateSealer
@@ -120,9 +120,10 @@ class SessionStates:
         if connection.lasting:
             record = self._of_connections.get(connection)
             if record is None:
-                record = self.record("session", connection.session_id or secrets.token_hex(32))
+                kept = PIPE_SESSION.get() if connection.network is PIPES else None
+                record = self.record("session", connection.session_id or kept or secrets.token_hex(32))
                 self._of_connections[connection] = record
-                if not connection.closed.done():
+                if kept is None and not connection.closed.done():
                     ended: str = record
                     connection.closed.add_done_callback(
                         lambda _: None if connection.lives_on else self._start_removing(ended)

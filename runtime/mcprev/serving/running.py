@@ -37,9 +37,10 @@ STOP: Final = 5
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
-def run_http(app: HttpApp, host: str, port: int) -> None:
-    """Serve until the process receives a signal to stop."""
-    _run(_server(app), lambda: listen(host, port), None)
+def run_http(app: HttpApp, host: str, port: int, *, listening: socket.socket | None = None) -> None:
+    """Serve until the process receives a signal to stop; at a socket that the next process has too, if it is given."""
+    hands_on = listening is not None
+    _run(_server(app, hands_on=hands_on), lambda: listening or listen(host, port), None)
 
 
 def run_worker(app: HttpApp, worker: SupervisedWorker, answers: Callable[[], Awaitable[bool]]) -> None:
@@ -167,7 +168,7 @@ async def _until_stopped(server: HttpServer, listening: socket.socket) -> None:
         raise
 
 
-def _server(app: HttpApp, worker: SupervisedWorker | None = None) -> HttpServer:
+def _server(app: HttpApp, worker: SupervisedWorker | None = None, *, hands_on: bool = False) -> HttpServer:
     if find_spec("uvicorn") is None:
         raise MissingExtra("serving over HTTP", "uvicorn", "http")
     import uvicorn
@@ -198,4 +199,4 @@ def _server(app: HttpApp, worker: SupervisedWorker | None = None) -> HttpServer:
         timeout_keep_alive=cast("int", app.settings.keep_alive),  # which may have a fraction
         timeout_graceful_shutdown=STOP,
     )
-    return HttpServer(config, app, front, worker)
+    return HttpServer(config, app, front, worker, hands_on=hands_on)

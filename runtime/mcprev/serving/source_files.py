@@ -2,7 +2,8 @@
 
 The child writes its files, with their times and sizes before each was read, to a file that the parent names in its environment, while it
 imports the server and when more is imported later. If the import fails, these are also the files of the traceback, so that the parent notices when
-the mistake is mended. Modules of Python, of mcprev and of other installed packages are left out.
+the mistake is mended. Modules of Python, of mcprev and of other installed packages are left out. A folder whose files are all read, as by
+`App.from_folder`, is watched for files that come: its path ends with a slash, and in place of time and size it has a number for the names in it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 import sysconfig
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
@@ -27,6 +29,8 @@ from mcprev.core.temporary_folders import temporary_folder
 
 REPORT: Final = "MCPREV_SOURCE_FILES"
 """The environment variable with the path of the file that the child writes."""
+READ_WHOLE: Final = "_mcprev_folder_"
+"""How the name of a package begins whose path is a folder of which every Python file is read."""
 MOST: Final = 20_000
 """How many files are watched."""
 LONGEST: Final = 8 * 1024 * 1024
@@ -86,6 +90,8 @@ class _Stamping(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if fullname.startswith(READ_WHOLE) and path:
+            _add_folder(self._known, next(iter(sys.modules[fullname.partition(".")[0]].__path__)))
         finders = sys.meta_path
         for finder in finders[finders.index(self) + 1 :] if self in finders else ():
             found = finder.find_spec(fullname, path, target)
@@ -104,6 +110,13 @@ def _add_stamps(known: dict[str, _Stamp], names: Iterable[str]) -> None:
             known[path] = _stamp(path)
 
 
+def _add_folder(known: dict[str, _Stamp], folder: str) -> None:
+    """Add a folder that is read whole, with the names in it now."""
+    path = f"{Path(folder).absolute()}/"
+    if path not in known and not path.startswith(INSTALLED):
+        known[path] = _stamp(path)
+
+
 def _go_on(path: str, known: dict[str, _Stamp], written: int) -> None:
     count = len(sys.modules)
     while Path(path).exists():
@@ -120,6 +133,9 @@ def _imported(known: dict[str, _Stamp]) -> dict[str, _Stamp]:
     modules = cast("list[ModuleType | None]", list(sys.modules.values()))
     names = (getattr(module, "__file__", None) for module in modules)
     _add_stamps(known, [name for name in names if isinstance(name, str)])
+    for name, module in list(sys.modules.items()):
+        if name.startswith(READ_WHOLE) and "." not in name:
+            _add_folder(known, next(iter(module.__path__)))
     return known
 
 
@@ -222,8 +238,23 @@ def _read_stamp(value: object) -> _Stamp:
 
 
 def _stamp(name: str) -> _Stamp:
+    if name.endswith("/"):
+        names = sorted(_names_in(name))
+        return zlib.crc32("\n".join(names).encode(errors="surrogateescape")), len(names)
     try:
         found = os.stat(name)  # noqa: PTH116 - a path object for each of many files takes longer
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
+
+
+def _names_in(folder: str) -> Iterator[str]:
+    """Yield the Python files of a folder and of those in it, as far as they are read with it: without `_` or `.` at the beginning."""
+    inside = 0
+    for where, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        found = [name for name in files if name.endswith(".py") and not name.startswith(("_", "."))]
+        yield from (f"{where}/{name}" for name in found)
+        inside += len(found) + len(folders)
+        if inside > MOST:
+            return

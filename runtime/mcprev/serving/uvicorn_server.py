@@ -39,11 +39,15 @@ class HttpServer(uvicorn.Server):
         app: HttpApp,
         front: Http11Server | None,
         worker: SupervisedWorker | None = None,
+        *,
+        hands_on: bool = False,
     ) -> None:
+        """With `hands_on`, connections that are not accepted at the end wait for the next process at the same socket."""
         super().__init__(config)
         self.app: HttpApp = app
         self.worker = worker
         """The process as one of several workers; None if it is the only one."""
+        self._hands_on = hands_on or worker is not None
         self._front = front
         self.linger: float = app.settings.drain
         """Seconds that calls in progress have to finish when the server stops."""
@@ -87,7 +91,7 @@ class HttpServer(uvicorn.Server):
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for acceptor in self._acceptors:
-            acceptor.stop() if self.worker is not None else acceptor.finish()
+            acceptor.stop() if self._hands_on else acceptor.finish()
         if self.worker is not None:
             self.worker.accepts_no_more()  # the queue of the socket goes on for the others
         for listening in sockets or ():

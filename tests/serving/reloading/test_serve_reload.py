@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,11 +15,14 @@ import pytest
 
 import mcprev
 from fuzz.fuzzing import sampled_of
-from helpers.requirements import req
-from helpers.running import run
+from helpers.requirements import B, req
+from helpers.running import run, until
+from mcprev.cli.reload import MAX_WAITING, MAX_WAITING_BYTES, WaitingLines
+from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.serving.kept_session import KeptSession
+from mcprev.serving.kept_session import MAX_STATE_BYTES, KeptSession
 from mcprev.wire.jsonrpc import Response
+from mcprev.wire.meta_keys import SUBSCRIPTION_ID
 
 SESSIONS: Final = [row for row in DEFAULT if row.handshake]
 OLDEST, NEWEST, MODERN = SESSIONS[0], SESSIONS[-1], DEFAULT[-1]
@@ -34,6 +38,10 @@ async def greet(name: str) -> str:
     return f"{HELLO} {name}"
 
 @app.tool
+async def visits(ctx: mcprev.Context) -> int:
+    return await ctx.session.update("visits", lambda visits: visits + 1, 0)
+
+@app.tool
 async def wait() -> None:
     await asyncio.sleep(60)
 """
@@ -46,6 +54,15 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     if before is not None:
         os.utime(path, (before + 2, before + 2))
+
+
+def noted_in(changes: list[str]) -> Callable[[mcprev.Change], None]:
+    """Return what notes the changes that a client is told of."""
+
+    def note(change: mcprev.Change) -> None:
+        changes.append(change.what)
+
+    return note
 
 
 async def said(client: mcprev.Client, wanted: str) -> None:
@@ -79,12 +96,10 @@ def test_a_client_on_stdio_keeps_its_session(row: Revision, tmp_path: Path) -> N
                 broken.set()
 
         target = mcprev.stdio(*COMMAND, cwd=tmp_path, stderr=hear)
-        on_change: Callable[[mcprev.Change], None] = lambda change: changes.append(change.what)  # noqa: E731
-        opening = mcprev.connect(
-            target, revisions=[row.name], restart=False, on_change=on_change if row.handshake else None
-        )
+        opening = mcprev.connect(target, revisions=[row.name], restart=False, on_change=noted_in(changes))
         async with opening as client:
             await said(client, "hello Ann")
+            assert (await client.call_tool("visits")).data == 1
             waiting = asyncio.create_task(client.call_tool("wait"))
             await client.ping()
             write(tmp_path / "words.py", "HELLO = 'welcome'\n")
@@ -95,9 +110,9 @@ def test_a_client_on_stdio_keeps_its_session(row: Revision, tmp_path: Path) -> N
             await asyncio.wait_for(broken.wait(), 15)
             write(tmp_path / "words.py", "HELLO = 'again'\n")
             await said(client, "again Ann")
+            assert (await client.call_tool("visits")).data == 2
             assert client.reopened == 0
-            if row.handshake:
-                assert {"tools"} <= set(changes)
+            assert changes.count("tools") >= 2
         assert b"words.py changed: restarting the server" in b"".join(heard)
 
     run(main())
@@ -119,15 +134,20 @@ def test_a_server_over_http_is_at_the_same_address(tmp_path: Path) -> None:
             assert line
         url = line.decode().partition("listening at ")[2].partition(";")[0]
         assert all(row.name in line.decode() for row in DEFAULT)
-        async with mcprev.connect(url, revisions=[MODERN.name]) as client:
-            await said(client, "hello Ann")
-        write(tmp_path / "words.py", "HELLO = 'welcome'\n")
-        line = b""
-        while b"listening at " not in line:
-            line = await process.stderr.readline()
-            assert line
-        async with mcprev.connect(url, revisions=[MODERN.name]) as client:
-            await said(client, "welcome Ann")
+        changes: dict[str, list[str]] = {row.name: [] for row in (NEWEST, MODERN)}
+        async with AsyncExitStack() as stack:
+            clients: dict[str, mcprev.Client] = {}
+            for row in (NEWEST, MODERN):
+                opening = mcprev.connect(url, revisions=[row.name], on_change=noted_in(changes[row.name]))
+                clients[row.name] = await stack.enter_async_context(opening)
+                await said(clients[row.name], "hello Ann")
+            assert (await clients[NEWEST.name].call_tool("visits")).data == 1
+            write(tmp_path / "words.py", "HELLO = 'welcome'\n")
+            for client in clients.values():
+                await said(client, "welcome Ann")
+            assert (await clients[NEWEST.name].call_tool("visits")).data == 2
+            assert clients[NEWEST.name].reopened == 0
+            await until(lambda: all("tools" in each for each in changes.values()))
         process.terminate()
         assert await process.wait() == 0
 
@@ -261,6 +281,129 @@ def test_a_client_that_was_not_answered_is_answered_by_the_next_process() -> Non
     assert session.from_server(answer)
     assert session.replay_rest() == []
     assert session.changed() == []
+
+
+# -- listen streams ----------------------------------------------------------------------------------------
+
+
+def listen(id_: int, **asked: Any) -> bytes:
+    return line(id=id_, method=LISTEN, params={"notifications": asked})
+
+
+def acknowledged(id_: int, **accepted: Any) -> bytes:
+    params = {"notifications": accepted, "_meta": {SUBSCRIPTION_ID: id_}}
+    return line(method=ACKNOWLEDGED, params=params)
+
+
+@req("SUB-5", "SUB-8", at=MODERN.name)
+def test_a_listen_stream_goes_on_at_the_next_process_and_tells_that_all_has_changed() -> None:
+    session = KeptSession()
+    asked = listen(1, toolsListChanged=True, resourceSubscriptions=["x:1"], promptsListChanged=True)
+    session.from_client(asked)
+    opened = acknowledged(1, toolsListChanged=True, resourceSubscriptions=["x:1"])
+    assert session.reopened(opened) == []
+    assert session.from_server(opened) == opened
+    session.from_client(line(id=2, method="tools/call", params={}))
+    session.leave()
+    assert session.from_server(line(id=1, result={})) is None, "the old process ends its streams"
+    assert [json.loads(each)["id"] for each in session.lost("gone")] == [2]
+    assert session.streams() == [asked]
+    told = [json.loads(each) for each in session.reopened(opened)]
+    assert session.from_server(opened) is None
+    assert session.reopened(opened) == []
+    meta = {"_meta": {SUBSCRIPTION_ID: 1}}
+    assert [(each["method"], each["params"]) for each in told] == [
+        ("notifications/tools/list_changed", meta),
+        ("notifications/resources/updated", {"uri": "x:1", **meta}),
+    ]
+    end = line(id=1, result={})
+    assert session.from_server(end) == end
+    assert session.streams() == []
+
+
+@req("SUB-4", "SUB-5", at=MODERN.name)
+def test_a_stream_that_is_new_refused_or_cancelled_is_none_to_go_on_with() -> None:
+    session = KeptSession()
+    for id_ in (1, 2, 3):
+        session.from_client(listen(id_, toolsListChanged=True))
+    session.from_client(line(method="notifications/cancelled", params={"requestId": 1}))
+    refused = line(id=2, error={"code": -32603, "message": "too many"})
+    assert session.from_server(refused) == refused
+    assert session.lost("it could not be imported") == []
+    assert session.streams() == [listen(3, toolsListChanged=True)]
+    opened = acknowledged(3, toolsListChanged=True)
+    assert session.reopened(opened) == []
+    assert session.from_server(opened) == opened, "the client has not heard of it before"
+
+
+@req("SUB-1", "SEC-6", everywhere=True)
+@pytest.mark.parametrize("kind", ["streams", "subscriptions"])
+def test_what_is_told_the_next_process_is_bounded_in_bytes(kind: str) -> None:
+    session = opened({})
+    uri = "x:" + "y" * (MAX_STATE_BYTES // 10)
+    for id_ in range(10, 40):
+        asked = (
+            listen(id_, resourceSubscriptions=[f"{uri}{id_}"])
+            if kind == "streams"
+            else line(id=id_, method="resources/subscribe", params={"uri": f"{uri}{id_}"})
+        )
+        assert session.from_client(asked) == asked
+    kept = session.streams() if kind == "streams" else session.replay_rest()[1:]
+    assert MAX_STATE_BYTES / 2 < sum(map(len, kept)) <= MAX_STATE_BYTES
+    if kind == "subscriptions":
+        for id_ in range(10, 40):
+            undone = line(id=id_ + 100, method="resources/unsubscribe", params={"uri": f"{uri}{id_}"})
+            session.from_client(undone)
+        again = line(id=200, method="resources/subscribe", params={"uri": uri})
+        session.from_client(again)
+        assert session.replay_rest()[1:] == [again]
+
+
+@req("LIFE-1", at=B)
+def test_what_else_is_in_a_batch_is_not_done_again() -> None:
+    session = opened({})
+    level = {"jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": {"level": "debug"}}
+    session.from_client(json.dumps([level, {**level, "id": 3, "method": "tools/call"}]).encode())
+    assert [json.loads(each) for each in session.replay_rest()[1:]] == [level]
+
+
+# -- lines that wait ---------------------------------------------------------------------------------------
+
+
+class Pipe:
+    """Notes whether the client is read."""
+
+    def __init__(self) -> None:
+        self.reads = True
+
+    def pause_reading(self) -> None:
+        assert self.reads
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        assert not self.reads
+        self.reads = True
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize(
+    ("size", "most"), [(1, MAX_WAITING), (MAX_WAITING_BYTES // 8, 8), (2 * MAX_WAITING_BYTES, 0)]
+)
+def test_lines_that_wait_for_a_process_are_bounded_in_number_and_bytes(size: int, most: int) -> None:
+    async def main() -> None:
+        pipe = Pipe()
+        waiting, count = WaitingLines(pipe), 0
+        while pipe.reads:
+            waiting.put(b"x" * size)
+            count += 1
+        assert count == most + 1
+        while count:
+            each = await waiting.get()
+            waiting.done(each)
+            count -= 1
+            assert pipe.reads is (count < MAX_WAITING // 5 and count * size < MAX_WAITING_BYTES // 5)
+
+    run(main())
 
 
 @req("LIFE-1", everywhere=True)

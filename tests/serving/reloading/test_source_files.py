@@ -56,6 +56,31 @@ def test_the_imported_files_are_reported_and_their_changes_found_once(tmp_path: 
         assert names(tmp_path, sources.changed()) == ["helper.py"]
 
 
+TOOL = "from mcprev.app.folders import tool\n@tool\ndef {name}() -> None: ...\n"
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["of several", "the first"])
+def test_a_file_that_comes_into_a_folder_that_is_read_whole_is_found(tmp_path: Path, first: bool) -> None:
+    (tmp_path / "server.py").write_text("import mcprev\napp = mcprev.App.from_folder('tools', 'x', '1')\n")
+    inside = tmp_path / "tools" / "more"
+    inside.mkdir(parents=True)
+    if first:
+        (inside / "one.py").write_text(TOOL.format(name="one"))
+    with SourceFiles([str(tmp_path / "server.py")]) as sources:
+        assert (start(tmp_path, sources).returncode == 0) is first
+        assert sources.changed() == []
+        for name in ("_shared.py", ".two.py", "two.txt", "two.py~"):
+            (inside / name).write_text("")
+        assert sources.changed() == []
+        (inside / "two.py").write_text(TOOL.format(name="two"))
+        assert names(tmp_path, sources.changed()) == ["tools"]
+        assert sources.changed() == []
+        assert start(tmp_path, sources).returncode == 0
+        assert sources.changed() == []
+        rewrite(inside / "two.py", TOOL.format(name="three"))
+        assert names(tmp_path, sources.changed()) == ["two.py"]
+
+
 @pytest.mark.parametrize("broken", ["TEXT = 1 / 0\n", "TEXT = (\n", "import nowhere_to_be_found\n"])
 def test_the_file_with_a_mistake_is_watched_although_its_import_failed(tmp_path: Path, broken: str) -> None:
     (tmp_path / "server.py").write_text(SERVER)
