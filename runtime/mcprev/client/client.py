@@ -55,6 +55,7 @@ class Client(Methods):
         self, session: ClientSession, close: Callable[[], Awaitable[None]], server_name: str | None = None
     ) -> None:
         """Create the client of an open session; `mcprev.connect` calls this. `close` releases the target."""
+        super().__init__(self._entries)
         self.server_name: str | None = server_name
         """The name of the server in the configuration of `connect_all`; None for a client of `connect`."""
         self.session = session
@@ -226,8 +227,7 @@ class Client(Methods):
         """
         return self.session.invalid.by_method
 
-    @override
-    async def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
+    async def _entries(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
         """Iterate over the entries of a list, page after page, within the bounds of `mcprev.core.lists`."""  # PAGE-3
 
         def take(budget: ListBudget, page: Any) -> str | None:  # noqa: ANN401 - the model of a page

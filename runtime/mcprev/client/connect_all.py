@@ -82,6 +82,7 @@ class Clients(Methods):
         partial: bool = False,
     ) -> None:
         """Join open clients; `mcprev.connect_all` calls this."""
+        super().__init__(self._entries)
         self.clients: Mapping[str, Client] = MappingProxyType({**clients})
         """The clients by the names of their servers, in the order of the configuration."""
         self.errors: Mapping[str, Failure] = MappingProxyType({**errors})
@@ -179,8 +180,7 @@ class Clients(Methods):
         items = [self._entry(method, name, item) for item in getattr(page, member)]
         return page.model_copy(update={member: items, "next_cursor": following})
 
-    @override
-    async def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
+    async def _entries(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
         """Iterate over the entries of all servers in the order of the configuration.
 
         All servers are asked at once, and each has a time for its whole list, so that one that does not answer holds

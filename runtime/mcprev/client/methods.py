@@ -5,7 +5,7 @@ PAGE-1, PAGE-3, COMP-2, CONV-29, TOOL-6.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from typing_extensions import Unpack
@@ -24,12 +24,12 @@ T = TypeVar("T")
 class Methods:
     """The methods for tools, resources, prompts and completion; each takes the options of `call_tool`."""
 
+    def __init__(self, pages: Callable[[str, str, Options], AsyncIterator[Any]]) -> None:
+        """`pages` iterates over the entries of a list: a method, the member of each page's model that has them, and options."""
+        self._pages = pages
+
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision."""
-        raise NotImplementedError
-
-    def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
-        """Iterate over the entries of a list, which are a member of the model of each page."""
         raise NotImplementedError
 
     @overload

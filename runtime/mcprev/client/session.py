@@ -110,9 +110,10 @@ class ClientSession:
         self._waiting_for_success: set[asyncio.Event] = set()
         """Set when a request succeeds, or when there is another connection."""
         self._background = Background(logger, "what a session of a client does in the background")
-        self._use(opened)
+        self.use(opened)
 
-    def _use(self, opened: OpenedConnection) -> None:
+    def use(self, opened: OpenedConnection) -> None:
+        """Send requests over this connection from now on."""
         self.opened = opened
         self.connection: Connection = opened.connection
         self.protocol: ClientProtocol = cast("ClientProtocol", opened.connection.protocol)
@@ -349,7 +350,7 @@ class ClientSession:
             logger.warning("connected again after: %s", one_line(reason))
             if self.clock.total:
                 opened.connection.pauses.total += self.clock.total  # the same time goes on
-            self._use(opened)
+            self.use(opened)
             await self._restore()
             if opened.connection.error is None:
                 self._reached()

@@ -101,11 +101,11 @@ class Capabilities:
                 raise ValueError(error)
         self.received: Callable[[Revision], frozenset[str]] = cache(self._find_received)
         """Returns the notifications that the handler has methods for."""
-        self.kinds: Callable[[Revision], Mapping[str, RequestKind]] = cache(self._find_kinds)
+        self.kinds: Callable[[Revision], Mapping[str, RequestKind]] = cache(self.find_kinds)
         """Returns how each served request is handled, by method."""
-        self.capabilities: Callable[[Revision], dict[str, Json]] = cache(self._find_capabilities)
+        self.capabilities: Callable[[Revision], dict[str, Json]] = cache(self.find_capabilities)
         """Returns the capabilities at a revision."""
-        self.introduction: Callable[[Revision], dict[str, Json]] = cache(self._find_introduction)
+        self.introduction: Callable[[Revision], dict[str, Json]] = cache(self.find_introduction)
         """Returns the result or params that declare the info and the capabilities at a revision."""
 
     @property
@@ -160,13 +160,16 @@ class Capabilities:
             convert(dict(self.info), "", Payload.IMPLEMENTATION, from_=LATEST, to=revision, validate=judged),
         )
 
-    def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+    def find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+        """Compute what `kinds` returns and keeps."""
         raise NotImplementedError
 
-    def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
+    def find_capabilities(self, revision: Revision) -> dict[str, Json]:
+        """Compute what `capabilities` returns and keeps."""
         raise NotImplementedError
 
-    def _find_introduction(self, revision: Revision) -> dict[str, Json]:
+    def find_introduction(self, revision: Revision) -> dict[str, Json]:
+        """Compute what `introduction` returns and keeps."""
         raise NotImplementedError
 
 
@@ -200,7 +203,7 @@ class ServerCapabilities(Capabilities):
         return self.requires.get(method) or {}
 
     @override
-    def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+    def find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
         kinds = {spec.method: RequestKind.SERVED for spec in self.overridden(revision, MethodKind.REQUEST)}
         kinds.update(dict.fromkeys(self._added(MethodKind.REQUEST), RequestKind.SERVED))
         if self.tasks:
@@ -215,7 +218,7 @@ class ServerCapabilities(Capabilities):
         return kinds
 
     @override
-    def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
+    def find_capabilities(self, revision: Revision) -> dict[str, Json]:
         served = self.overridden(revision, MethodKind.REQUEST)
         found = _nested(spec.capability for spec in served)
         if self.notifies or not revision.handshake:
@@ -231,7 +234,7 @@ class ServerCapabilities(Capabilities):
         return _merged(found, _at(self.declared, Payload.SERVER_CAPABILITIES, revision))
 
     @override
-    def _find_introduction(self, revision: Revision) -> dict[str, Json]:
+    def find_introduction(self, revision: Revision) -> dict[str, Json]:
         members: dict[str, Json] = {"capabilities": self.capabilities(revision)}
         if self.instructions is not None:
             members["instructions"] = self.instructions
@@ -265,14 +268,14 @@ class ClientCapabilities(Capabilities):
         return self.received(revision) | (revision.methods.keys() & SUBSCRIBABLE)
 
     @override
-    def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+    def find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
         if not revision.handshake:
             return {}
         own = (spec.method for spec in self.overridden(revision, MethodKind.REQUEST))
         return dict.fromkeys((*own, *self._added(MethodKind.REQUEST)), RequestKind.SERVED)
 
     @override
-    def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
+    def find_capabilities(self, revision: Revision) -> dict[str, Json]:
         found = _nested(spec.capability for spec in self.overridden(revision, MethodKind.REQUEST))
         if "elicitation" in found and "url" in revision.elicitation_modes:
             found["elicitation"] = {"form": {}}
@@ -283,7 +286,7 @@ class ClientCapabilities(Capabilities):
         return _merged(found, _at(self.declared, Payload.CLIENT_CAPABILITIES, revision))
 
     @override
-    def _find_introduction(self, revision: Revision) -> dict[str, Json]:
+    def find_introduction(self, revision: Revision) -> dict[str, Json]:
         info, capabilities = self.info_at(revision), self.capabilities(revision)
         if revision.handshake:
             return {"protocolVersion": revision.version, "capabilities": capabilities, "clientInfo": info}

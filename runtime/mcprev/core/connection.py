@@ -47,7 +47,10 @@ PIPES: Final[Network] = {"network.transport": "pipe"}
 
 
 class Connection:
-    """One connection of either role; each transport has a subclass that sends messages."""
+    """One connection of either role; each transport has a subclass that sends messages.
+
+    A transport overrides `send_messages`, and of the other public methods those for which it has more to do.
+    """
 
     at_once = False
     """Whether a single call, or a burst of calls, is sent when it is made and not later in the turn of the loop."""
@@ -117,14 +120,14 @@ class Connection:
         """Read nothing more from the peer until `release_reading` was called as often."""
         self._holds += 1
         self._unheld.clear()
-        self._throttle()
+        self.throttle()
 
     def release_reading(self) -> None:
         """Undo one `hold_reading`."""
         self._holds -= 1
         if not self._holds:
             self._unheld.set()
-        self._throttle()
+        self.throttle()
 
     async def readable(self) -> None:
         """Wait while reading is held."""
@@ -133,7 +136,7 @@ class Connection:
 
     # -- for transports ------------------------------------------------------------------------------------
 
-    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+    def send_messages(self, sends: list[tuple[Channel, bytes]]) -> None:
         """Send messages, each on its channel."""
         raise NotImplementedError
 
@@ -161,10 +164,10 @@ class Connection:
         """Return whether the peer can receive messages that belong to none of its requests."""
         return self._sendable
 
-    def _throttle(self) -> None:
+    def throttle(self) -> None:
         """Pause reading while the peer does not read, or resume it; also called when a call waits while it is paused."""
 
-    async def _shut(self) -> None:
+    async def shut(self) -> None:
         """Write the remaining messages and close the transport, within `limits.CLOSE` seconds; also called after
         `ended`.
         """
@@ -184,7 +187,7 @@ class Connection:
                     case IncomingRequest() | NotificationReceived():
                         self._admit(event)
                     case CallCompleted():
-                        self._on_completed(event)
+                        self.on_completed(event)
                     case CallFailed(call, error):
                         future: Any = call.handle
                         if future is not None and not future.done():
@@ -192,13 +195,13 @@ class Connection:
                     case CallNotification():
                         self._on_call_notification(event)
                     case RequestCancelled():
-                        self._on_cancelled(event)
+                        self.on_cancelled(event)
                     case CallCancelled():
-                        self._on_call_cancelled(event)
+                        self.on_call_cancelled(event)
                     case SessionOpened():
-                        self._on_opened(event)
+                        self.on_opened(event)
                     case _:
-                        self._on_noted(event)
+                        self.on_noted(event)
         if link.sends and not self._flush_due and self._sendable:
             if at_once or self.immediate:
                 self._flush()
@@ -218,7 +221,7 @@ class Connection:
         if self.protocol.on_send is not None:
             for _, message in sends:
                 self.protocol.on_send(message)
-        self._send(sends)
+        self.send_messages(sends)
 
     # -- requests of the peer -----------------------------------------------------------------------------
 
@@ -270,11 +273,12 @@ class Connection:
             while self._queue and len(self._tasks) < self._max_handlers:
                 self._start(self._queue.popleft())
 
-    def _on_cancelled(self, event: RequestCancelled) -> None:
+    def on_cancelled(self, event: RequestCancelled) -> None:
+        """Cancel the handler of a request that the peer has cancelled."""
         self.logger.debug("request %r was cancelled: %s", event.request.id, one_line(event.reason))
-        self._cancel_handler(event.request)
+        self.cancel_handler(event.request)
 
-    def _cancel_handler(self, incoming: IncomingRequest) -> None:
+    def cancel_handler(self, incoming: IncomingRequest) -> None:
         """Cancel the handler of a closed request, or remove the request from the queue."""
         if (task := self._serving.pop(incoming, None)) is not None:
             self._stop(task)
@@ -302,7 +306,7 @@ class Connection:
         """Answer the requests in progress with an error, and cancel their handlers, because the server stops."""
         for incoming in tuple(self._connection_state.incoming.values()):
             incoming.fail(shutting_down(may_have_run=incoming not in self._queue))
-            self._cancel_handler(incoming)
+            self.cancel_handler(incoming)
         self.process_events()
 
     # -- calls of our own ----------------------------------------------------------------------------------
@@ -328,7 +332,7 @@ class Connection:
         if calls.earliest < self._due:
             self._arm()
         if self._paused:
-            self._throttle()
+            self.throttle()
         try:
             return await future
         except asyncio.CancelledError:
@@ -337,12 +341,13 @@ class Connection:
             self.process_events()
             raise
 
-    def _on_completed(self, event: CallCompleted) -> None:
+    def on_completed(self, event: CallCompleted) -> None:
+        """Give a call its result."""
         future: Any = event.call.handle
         if future is not None and not future.done():
             future.set_result(event.result)
 
-    def _on_call_cancelled(self, event: CallCancelled) -> None:
+    def on_call_cancelled(self, event: CallCancelled) -> None:
         """Close the stream of a cancelled call."""
 
     def _on_call_notification(self, event: CallNotification) -> None:
@@ -353,10 +358,11 @@ class Connection:
             except Exception:
                 self.logger.exception("a callback for '%s' raised", event.method)
 
-    def _on_opened(self, event: SessionOpened) -> None:
+    def on_opened(self, event: SessionOpened) -> None:
+        """Note that a session is open at a revision."""
         self.logger.debug("a session is open at %s", event.revision.name)
 
-    def _on_noted(self, event: SessionChanged | Unplaced | Diagnostic) -> None:
+    def on_noted(self, event: SessionChanged | Unplaced | Diagnostic) -> None:
         """Log an event; a session that has copies in other processes tells them of the first two."""
         if isinstance(event, SessionChanged):
             return
@@ -423,7 +429,7 @@ class Connection:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=CLOSE)
         self._flush()
-        await self._shut()
+        await self.shut()
         if not self.closed.done():
             self.closed.set_result(None)
 

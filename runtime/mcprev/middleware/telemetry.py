@@ -327,8 +327,8 @@ class _RecordedSession(ClientSession):
         super().__init__(settings, opened)
 
     @override
-    def _use(self, opened: OpenedConnection) -> None:
-        super()._use(opened)
+    def use(self, opened: OpenedConnection) -> None:
+        super().use(opened)
         self._telemetry.connected(opened.connection, "client", lambda: not self._closed)
 
     @override

@@ -34,6 +34,32 @@ class _Held(NamedTuple):
     client: str | None
 
 
+class _Indexes:
+    """The keys of records by index, in the order of their versions."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, dict[str, None]] = {}
+        self._index_of: dict[str, str] = {}
+
+    def keys(self, index: str) -> tuple[str, ...]:
+        """Return the keys of an index."""
+        return tuple(self._keys.get(index, ()))
+
+    def add(self, index: str, key: str) -> None:
+        """Add a key, which is in no index, to one."""
+        self._keys.setdefault(index, {})[key] = None
+        self._index_of[key] = index
+
+    def forget(self, key: str) -> None:
+        """Remove a key from its index, if it is in one."""
+        index = self._index_of.pop(key, None)
+        if index is not None:
+            keys = self._keys[index]
+            del keys[key]
+            if not keys:
+                del self._keys[index]
+
+
 class MemoryRecords:
     """Records in the memory of this process, lost when it ends; see `mcprev.core.store.Records`.
 
@@ -42,9 +68,13 @@ class MemoryRecords:
     """
 
     def __init__(
-        self, *, max_bytes: int = 64 * 1024 * 1024, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        max_bytes: int = 64 * 1024 * 1024,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
+        self._indexes = _Indexes()
         self._held: dict[str, _Held] = {}
         self._room = Shares(max_bytes, free=free_of(max_bytes))
         self._endings: list[tuple[float, str, int]] = (
@@ -126,6 +156,7 @@ class MemoryRecords:
 
     def _forget(self, key: str) -> None:
         self._held.pop(key, None)
+        self._indexes.forget(key)
 
 
 @dataclass(slots=True)
@@ -177,9 +208,6 @@ class MemoryStore(MemoryRecords):
         duplicate_notifications: int = 0,
     ) -> None:
         super().__init__(max_bytes=max_bytes, clock=clock)
-        self._indexes: dict[str, dict[str, None]] = {}
-        """Keys by index, in the order of their versions."""
-        self._index_of: dict[str, str] = {}
         self._logs: dict[str, _Log] = {}
         self._log_ends: list[tuple[float, str]] = []
         """A heap with the ends of logs, as they were once; the log itself says when it ends now."""
@@ -203,8 +231,7 @@ class MemoryStore(MemoryRecords):
         with self._lock:
             version = await super().write(key, value, seen=seen, ttl=ttl)  # it never waits
             if version is not None and index:
-                self._indexes.setdefault(index, {})[key] = None
-                self._index_of[key] = index
+                self._indexes.add(index, key)
             return version
 
     @override
@@ -219,7 +246,7 @@ class MemoryStore(MemoryRecords):
         """Return up to `limit` records of an index with versions above `after`; see `Store.listed`."""
         with self._lock:
             later: list[tuple[str, Record]] = []
-            for key in tuple(self._indexes.get(index, ())):
+            for key in self._indexes.keys(index):
                 record = self._found(key)
                 version = 0 if record is None else record.version
                 if record is not None and version > after and len(later) < limit:
@@ -315,13 +342,3 @@ class MemoryStore(MemoryRecords):
                     loop.call_soon_threadsafe(loop.call_later, self._delay, news.tell, log)
                 else:
                     loop.call_soon_threadsafe(news.tell, log)
-
-    @override
-    def _forget(self, key: str) -> None:
-        super()._forget(key)
-        index = self._index_of.pop(key, None)
-        if index is not None:
-            keys = self._indexes[index]
-            del keys[key]
-            if not keys:
-                del self._indexes[index]

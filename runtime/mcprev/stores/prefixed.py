@@ -20,8 +20,12 @@ T = TypeVar("T")
 class ServiceRecords:
     """Records whose keys begin with a prefix of one service, so that no other service of the store reads or writes them."""
 
-    def __init__(self, records: Records, service: str) -> None:
-        """`service` is the name of the service, which all its processes have in common."""
+    def __init__(self, records: Records, service: str, longest: float | None = LONGEST) -> None:
+        """`service` is the name of the service, which all its processes have in common.
+
+        An operation fails after `longest` seconds; None: the records have bounds of their own.
+        """
+        self._longest = longest
         self._records = records
         self._prefix = sha256(service.encode()).hexdigest()[:16] + "/"
         self.release: Callable[[], Awaitable[None]] | None = (
@@ -44,7 +48,7 @@ class ServiceRecords:
         return await self._bounded(self._records.remove(self._prefix + key, seen=seen))
 
     def _bounded(self, operation: Awaitable[T]) -> Awaitable[T]:
-        return within(operation, LONGEST)
+        return operation if self._longest is None else within(operation, self._longest)
 
 
 class ServiceStore(ServiceRecords):
@@ -52,12 +56,8 @@ class ServiceStore(ServiceRecords):
 
     def __init__(self, store: Store, service: str) -> None:
         """`service` is the name of the service, which all its processes have in common; the store has bounds of its own."""
-        super().__init__(store, service)
+        super().__init__(store, service, None)
         self._shared = store
-
-    @override
-    def _bounded(self, operation: Awaitable[T]) -> Awaitable[T]:
-        return operation
 
     @override
     async def write(

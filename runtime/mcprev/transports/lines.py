@@ -146,7 +146,7 @@ class LineConnection(Connection, asyncio.Protocol):
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
-    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+    def send_messages(self, sends: list[tuple[Channel, bytes]]) -> None:
         if self._transport is not None:
             lines = [message for _, message in sends]
             if (tap := self.protocol.tap) is not None:
@@ -157,12 +157,12 @@ class LineConnection(Connection, asyncio.Protocol):
     @override
     def pause_writing(self) -> None:
         self._writable.clear()
-        self._throttle()
+        self.throttle()
 
     @override
     def resume_writing(self) -> None:
         self._writable.set()
-        self._throttle()
+        self.throttle()
 
     @override
     async def drain(self, channel: Channel = None) -> None:
@@ -170,7 +170,7 @@ class LineConnection(Connection, asyncio.Protocol):
         await self._writable.wait()
 
     @override
-    def _throttle(self) -> None:
+    def throttle(self) -> None:
         pause = self._holds > 0 or (not self._writable.is_set() and not self.protocol.waiting)
         transport = self._transport
         if pause is self._paused or transport is None or transport.is_closing():
@@ -188,7 +188,7 @@ class LineConnection(Connection, asyncio.Protocol):
         self.ended(exc)
 
     @override
-    async def _shut(self) -> None:
+    async def shut(self) -> None:
         if self._transport is not None:
             self._transport.close()
             await asyncio.wait({self._lost}, timeout=CLOSE)

@@ -231,7 +231,7 @@ class HttpConnection(Connection):
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
-    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+    def send_messages(self, sends: list[tuple[Channel, bytes]]) -> None:
         calls = self._connection_state.calls
         for channel, message in sends:
             if not isinstance(channel, Call):
@@ -366,18 +366,18 @@ class HttpConnection(Connection):
             await asyncio.wait({messages[-1].done})
 
     @override
-    def _on_opened(self, event: SessionOpened) -> None:
-        super()._on_opened(event)
+    def on_opened(self, event: SessionOpened) -> None:
+        super().on_opened(event)
         # The next message that the engine sends is the one that confirms the session.
         self._confirming = True
 
     @override
-    def _on_completed(self, event: CallCompleted) -> None:
+    def on_completed(self, event: CallCompleted) -> None:
         self._transport.answered(event)
-        super()._on_completed(event)
+        super().on_completed(event)
 
     @override
-    def _on_call_cancelled(self, event: CallCancelled) -> None:
+    def on_call_cancelled(self, event: CallCancelled) -> None:
         # The server has not accepted a request that waits for a login.
         left = self._exchanges.get(event.call) in self.timeouts.waiting
         revision = self.client_side.engine.negotiated
@@ -389,7 +389,7 @@ class HttpConnection(Connection):
     # -- the end -------------------------------------------------------------------------------------------
 
     @override
-    async def _shut(self) -> None:
+    async def shut(self) -> None:
         """Cancel exchanges at once and pending messages after a moment, then end the session."""
         if running := set(self._exchanges.values()):
             for call in tuple(self._exchanges):

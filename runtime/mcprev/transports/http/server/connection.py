@@ -252,7 +252,7 @@ class AsgiConnection(Connection):
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
-    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+    def send_messages(self, sends: list[tuple[Channel, bytes]]) -> None:
         for channel, message in sends:
             if isinstance(channel, IncomingRequest):
                 response_stream = channel.origin
@@ -260,7 +260,7 @@ class AsgiConnection(Connection):
                     self.streams.send(message)
                 elif message is channel.response:
                     # A result always has the same status.
-                    status = 200 if channel.code is None else self._status(channel.code)
+                    status = 200 if channel.code is None else self.status_for(channel.code)
                     if channel.code is not None and not (response_stream.started or response_stream.batch):
                         status = _own_status(channel, response_stream, status)
                     response_stream.answer(message, status)
@@ -269,12 +269,12 @@ class AsgiConnection(Connection):
             elif isinstance(channel, Request) and isinstance(channel.origin, ResponseStream):
                 # The fast parser refuses lone surrogates, as in an id.
                 error = json.loads(message).get("error")
-                status = 200 if error is None else self._status(error["code"], pre_dispatch=True)
+                status = 200 if error is None else self.status_for(error["code"], pre_dispatch=True)
                 channel.origin.answer(message, status)
             else:
                 self.streams.send(message)
 
-    def _status(self, code: int, *, pre_dispatch: bool = False) -> int:
+    def status_for(self, code: int, *, pre_dispatch: bool = False) -> int:
         """Return the HTTP status of an error response; see `status_of`."""
         del code, pre_dispatch
         return 200
@@ -290,15 +290,15 @@ class AsgiConnection(Connection):
         """Handle the disconnection of the client of a response."""
 
     @override
-    def _on_cancelled(self, event: RequestCancelled) -> None:
-        super()._on_cancelled(event)
+    def on_cancelled(self, event: RequestCancelled) -> None:
+        super().on_cancelled(event)
         cast("ResponseStream", event.request.origin).end_cancelled(event.request.id)
 
     @override
-    def _cancel_handler(self, incoming: IncomingRequest) -> None:
+    def cancel_handler(self, incoming: IncomingRequest) -> None:
         response_stream = cast("ResponseStream", incoming.origin)
         if response_stream.request is not incoming:
-            super()._cancel_handler(incoming)
+            super().cancel_handler(incoming)
         elif (task := self._serving.get(incoming)) is not None:
             response_stream.cancelled = True
             task.cancel()
@@ -352,7 +352,7 @@ class StatelessConnection(AsgiConnection):
             self.process_events()
 
     @override
-    def _status(self, code: int, *, pre_dispatch: bool = False) -> int:
+    def status_for(self, code: int, *, pre_dispatch: bool = False) -> int:
         return status_of(code, pre_dispatch=pre_dispatch)
 
     @override

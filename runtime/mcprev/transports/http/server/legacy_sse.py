@@ -98,7 +98,7 @@ class LegacySseServerConnection(Connection):
         return None
 
     @override
-    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+    def send_messages(self, sends: list[tuple[Channel, bytes]]) -> None:
         if self._exchange is not None:
             for _, message in sends:
                 self._exchange.write(encode_message(message))
@@ -123,7 +123,7 @@ class LegacySseServerConnection(Connection):
         await super().aclose(error)
 
     @override
-    async def _shut(self) -> None:
+    async def shut(self) -> None:
         if self._exchange is not None:
             self._exchange.end()
 

@@ -82,8 +82,8 @@ class Session(AsgiConnection):
         return bool(self.response_streams or self._connection_state.incoming)
 
     @override
-    def _on_opened(self, event: SessionOpened) -> None:
-        super()._on_opened(event)
+    def on_opened(self, event: SessionOpened) -> None:
+        super().on_opened(event)
         self.revision = event.revision
         if self.on_open is not None:
             self.on_open()
@@ -125,9 +125,9 @@ class Session(AsgiConnection):
         return self.streams.can_reach()
 
     @override
-    def _on_noted(self, event: SessionChanged | Unplaced | Diagnostic) -> None:
+    def on_noted(self, event: SessionChanged | Unplaced | Diagnostic) -> None:
         if not self.copies.noted(event):
-            super()._on_noted(event)
+            super().on_noted(event)
 
     # -- the end -------------------------------------------------------------------------------------------
 
