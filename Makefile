@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests tools benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: sequences used setup generate check lint types imports house generated test prose flaky upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx proxies chaos distributions changelog docs reference figures clean
+.PHONY: sequences used setup generate check lint types imports house generated test rest prose flaky upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx proxies chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -54,14 +54,18 @@ house: setup
 generated: setup
 	$(BIN)/mcprev generate --check
 
+# Some cases of each test that is not marked `slow`: minutes. `make rest` runs all else, half an hour (tests/helpers/parts.py).
 test: setup
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist worksteal --part quick
+
+rest: setup
+	$(BIN)/pytest -n auto --dist worksteal --part rest
 
 # What the pages of docs/ say and show, house rules, public names, the reference, figures and plots: `make test` is about the code.
 prose: setup
 	$(BIN)/pytest tests/prose -n auto --dist worksteal
 
-# The part of `make test` that compares with upstream's own files; skipped where they are not.
+# The tests that compare with upstream's own files; skipped where they are not.
 upstream: setup
 	$(BIN)/pytest $$(grep -rlE --include='test_*.py' 'needs_upstream|mark\.upstream' tests) -n auto --dist worksteal -m upstream
 

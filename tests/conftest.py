@@ -28,8 +28,8 @@ from _pytest.runner import runtestprotocol
 from _pytest.skipping import evaluate_skip_marks
 from hypothesis import HealthCheck, settings
 
-from fuzz.fuzzing import places, sampled
-from helpers import drawing, ordering, requirements, running, shuffling, support
+from fuzz.fuzzing import sampled
+from helpers import drawing, ordering, parts, requirements, running, shuffling, support
 
 LISTED: Final = 0.005
 """Seconds from which on `--durations` lists a setup or a teardown."""
@@ -88,12 +88,16 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         metavar="FILE",
         help="leave out tests whose names the file has, a line each, but for those that draw their cases",
     )
+    parser.addoption(
+        "--part", choices=(parts.QUICK, parts.REST), help="run what `make test` or what `make rest` runs"
+    )
     pluginmanager.register(shuffling, "shuffling")  # in time for its options
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "req(*ids, everywhere, at): the requirements that the test checks")
     config.addinivalue_line("markers", "each_once: some combinations of the parameters are enough")
+    config.addinivalue_line("markers", "slow: the test takes seconds; `make rest` runs it, not `make test`")
     config.addinivalue_line("markers", "upstream: the test compares with upstream's files")
     config.addinivalue_line(
         "markers", "unjudged: what a bridge costs is counted, without judging what it sends"
@@ -104,8 +108,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ordering, "ordering")
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None]:
     requirements.parametrize(metafunc)
+    yield
+    if metafunc.config.getoption("--part") == parts.QUICK:
+        parts.trim(metafunc)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -146,8 +154,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("upstream"):
             item.add_marker(support.skip_without_upstream)
-    left_out = {item for item in items if requirements.is_left_out(item)} | {*_skipped_again(items)}
-    left_out |= {*_combined_again(items)}
+    left_out = set[pytest.Item]()
+    part = config.getoption("--part")
+    if sampled(1) == 1 and part != parts.QUICK:  # whose tests are trimmed already
+        left_out |= {*parts.combined_again(items)}
+    if part is not None:
+        left_out |= {*parts.left_out([item for item in items if item not in left_out], str(part))}
+    left_out |= {item for item in items if requirements.is_left_out(item)}
+    left_out |= {*_skipped_again([item for item in items if item not in left_out])}
     if (known := config.getoption("--not-again")) is not None:
         names = set(Path(str(known)).read_text(encoding="utf-8").splitlines())
         left_out |= {item for item in items if item.nodeid in names and not drawing.draws(*_place_of(item))}
@@ -171,20 +185,6 @@ def _skipped_again(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
             if (item.path, skipped.reason) in told:
                 yield item
             told.add((item.path, skipped.reason))
-
-
-def _combined_again(items: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
-    """Of tests marked `each_once`, the combinations without which each value of each parameter is tried already."""
-    found: dict[str, dict[tuple[str, ...], pytest.Item]] = {}
-    for item in items if sampled(1) == 1 else ():
-        call: Any = getattr(item, "callspec", None)
-        if call is not None and item.get_closest_marker("each_once"):
-            found.setdefault(item.nodeid.partition("[")[0], {})[tuple(call._idlist)] = item
-    for each in found.values():
-        axes = [[*dict.fromkeys(axis)] for axis in zip(*each, strict=True)]
-        for place in places(*map(len, axes)):
-            each.pop(tuple(axis[at] for axis, at in zip(axes, place, strict=True)))
-        yield from each.values()
 
 
 def pytest_collection_finish() -> None:

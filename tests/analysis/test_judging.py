@@ -71,6 +71,7 @@ def test_what_the_schema_allows_is_valid_and_what_it_requires_is_missed(row: Rev
     assert missed > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", sampled_of(ALL, [ALL[0], ALL[-1]]), ids=lambda row: row.name)
 def test_null_is_a_violation_wherever_the_schema_has_none(row: Revision) -> None:
     """Each member of the fullest params and results of every method, at any depth, as jsonschema judges it."""

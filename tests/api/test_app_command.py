@@ -54,6 +54,7 @@ def test_the_command_serves_an_app_on_stdio(row: Revision) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 def test_the_command_serves_an_app_over_http() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

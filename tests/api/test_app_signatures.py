@@ -380,6 +380,7 @@ def test_only_types_whose_json_text_says_no_more_than_the_value_are_validated_as
     assert [hint for hint in hints if one(hint)._plain is not plain] == []
 
 
+@pytest.mark.slow
 @req("TOOL-3", everywhere=True)
 @settings(max_examples=sampled(150))
 @given(hint=st.sampled_from(AS_IT_IS), data=st.data())
@@ -484,6 +485,7 @@ def allows(function: Function, value: Any) -> bool:
     return bool(checker.is_valid({"x": value}))
 
 
+@pytest.mark.slow
 @req("TOOL-3", everywhere=True)
 @settings(max_examples=150)
 @given(data=st.data())

@@ -167,6 +167,7 @@ def test_there_are_two_engines_of_each_role() -> None:
     assert {row.era for row in ALL} == set(Era)
 
 
+@pytest.mark.slow
 @req("SEAM-6", "SEAM-7", everywhere=True)
 def test_no_code_compares_revisions() -> None:
     """Rows say what differs; nothing but the table and the steps knows which revision is which."""

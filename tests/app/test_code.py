@@ -522,6 +522,7 @@ HARMFUL: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+@pytest.mark.slow
 def test_harmful_or_wrong_code_ends_with_an_error_that_says_why() -> None:
     from re import DOTALL, search
 

@@ -524,6 +524,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_goes_on_after_it_served_is_not_ended() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SERVES_AND_GOES_ON], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL

@@ -161,6 +161,7 @@ def test_clients_get_the_text_of_tools_resources_and_prompts() -> None:
     assert (tools[0].input_schema.properties or {})["city"]["description"] == "The name of the city."
 
 
+@pytest.mark.slow
 def test_the_reader_of_sections_is_imported_only_if_there_is_one() -> None:
     program = (
         "import sys, mcprev\n"

@@ -666,6 +666,7 @@ def test_nothing_is_sent_or_imported_without_telemetry(row: Revision) -> None:
     assert seen == [{"traceparent": None, "tracestate": None}]
 
 
+@pytest.mark.slow
 def test_a_client_and_a_server_without_telemetry_import_none() -> None:
     code = (
         "import asyncio, sys, mcprev\n"
@@ -679,6 +680,7 @@ def test_a_client_and_a_server_without_telemetry_import_none() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_without_the_library_the_extra_is_named() -> None:
     code = "import sys; sys.modules['opentelemetry'] = None; import mcprev; mcprev.Telemetry()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -444,6 +444,7 @@ def test_a_server_lets_in_who_has_a_token(row: Any) -> None:
     run(main())
 
 
+@pytest.mark.slow
 def test_without_joserfc_the_extra_is_named() -> None:
     code = "import sys; sys.modules['joserfc'] = None; import mcprev; mcprev.JwtVerifier('https://x', issuer='https://x')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -811,6 +811,7 @@ NAMES = st.sampled_from(
 DOCUMENTS = st.dictionaries(NAMES, JSON, max_size=12).map(lambda found: json.dumps(found).encode())
 
 
+@pytest.mark.slow
 @given(st.data())
 @req("AUTH-6", "AUTH-12", "AUTH-18", at=(B, C, D, E))
 def test_whatever_is_answered_a_flow_ends_in_order(data: st.DataObject) -> None:

@@ -1061,6 +1061,7 @@ def test_a_login_ends_with_its_connection(row: Revision) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("AUTH-22")
 def test_whoever_is_cancelled_while_it_is_let_in_leaves_nothing_behind(row: Revision) -> None:
     async def main() -> None:

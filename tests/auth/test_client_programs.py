@@ -235,6 +235,7 @@ def test_a_key_that_cannot_sign_is_refused_at_once_and_not_shown(key: str, algor
         mcprev.ClientCredentials("me", issuer="https://a.example")
 
 
+@pytest.mark.slow
 @req("AUTH-12", at=(C, D, E))
 def test_a_key_needs_an_extra_and_says_which() -> None:
     script = """

@@ -92,6 +92,7 @@ def test_scopes_are_shown_without_control_characters() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @given(
     start=st.sampled_from(["", "Bearer ", 'a="', "a="]),
     again=st.lists(

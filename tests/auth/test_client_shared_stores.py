@@ -115,6 +115,7 @@ def hold_back(at: World, count: int) -> Callable[[Endpoint], Endpoint]:
     return held
 
 
+@pytest.mark.slow
 @req("AUTH-12", "AUTH-18", "AUTH-22", everywhere=True)
 def test_processes_register_once_and_use_each_refresh_token_once(tmp_path: Path) -> None:
     async def main() -> None:
@@ -138,6 +139,7 @@ def test_processes_register_once_and_use_each_refresh_token_once(tmp_path: Path)
 KILLED = [("asked", 0), ("answered", 1), ("fsync", 1), ("replaced", 0), ("waiting", 0)]
 
 
+@pytest.mark.slow
 @req("AUTH-18", "AUTH-22", everywhere=True)
 @pytest.mark.parametrize(
     ("where", "logins"),

@@ -83,6 +83,7 @@ def test_a_stored_token_is_good_until_it_expires_or_is_refused(
     assert not is_good(found, ActiveToken(found, Source.STORED, PLACE, CLIENT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [-3650 * DAY, -DAY, DAY, 3650 * DAY])
 @req("AUTH-18", "AUTH-22", at=E)
 def test_a_clock_that_is_set_costs_one_refresh_and_no_login(

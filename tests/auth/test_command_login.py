@@ -63,6 +63,7 @@ def visit_with(at: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loopback, "open_browser", opened)
 
 
+@pytest.mark.slow
 @at_each
 @req("AUTH-11", "AUTH-22", everywhere=True)
 def test_a_user_logs_in_once_and_out(row: Revision, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,6 +255,7 @@ def test_a_command_uses_the_proxy_and_asks_it_for_nothing_private() -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 @req("STDIO-6", everywhere=True)
 def test_what_a_server_prints_is_shown_on_demand(tmp_path: Path) -> None:
     file = tmp_path / "shop.py"

@@ -268,6 +268,7 @@ async def command(env: dict[str, str], *words: str) -> asyncio.subprocess.Proces
     )
 
 
+@pytest.mark.slow
 @req("AUTH-11", "AUTH-19", "SEC-1", "HTTP-1", everywhere=True)
 def test_a_command_and_a_bridge_log_in_through_a_proxy(tmp_path: Path) -> None:
     """Metadata, registration, tokens and calls, each over TLS in a tunnel, with the certificates of SSL_CERT_FILE."""

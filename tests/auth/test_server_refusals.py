@@ -91,6 +91,7 @@ def tokens() -> Tokens:
     )
 
 
+@pytest.mark.slow
 @req("AUTH-1", "AUTH-4", "AUTH-5", "AUTH-10", "AUTH-16")
 @ways
 @rows

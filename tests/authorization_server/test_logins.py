@@ -834,6 +834,7 @@ def test_a_cookie_of_a_server_on_the_web_is_of_its_host_alone() -> None:
 # -- the command ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_serves_users_of_this_machine() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

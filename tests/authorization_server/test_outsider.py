@@ -457,6 +457,7 @@ def test_claims_of_odd_types_end_in_a_login_or_an_error(member: str) -> None:
     run(main())
 
 
+@pytest.mark.slow
 def test_users_of_odd_types_end_in_a_login_or_an_error() -> None:
     async def main() -> None:
         async with site_of(OddUser) as site:

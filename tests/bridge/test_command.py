@@ -53,6 +53,7 @@ def alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @req("SEAM-10", "STDIO-7", at=(SESSION.name, E))
 @pytest.mark.parametrize(("row", "there"), [(SESSION, MODERN), (MODERN, SESSION)], ids=lambda row: row.name)
 def test_a_bridge_between_processes(row: Revision, there: Revision, tmp_path: Path) -> None:
@@ -111,6 +112,7 @@ async def served(*arguments: str) -> AsyncGenerator[tuple[str, bytearray], None]
         await process.wait()
 
 
+@pytest.mark.slow
 @req("SEAM-10", at=(SESSION.name, E))
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
 def test_clients_without_sessions_share_a_process_only_if_that_is_wanted(shared: bool) -> None:
@@ -170,6 +172,7 @@ def test_who_starts_a_bridge_is_told_the_last_line_of_a_command_that_cannot_star
     assert "hunter2" not in told
 
 
+@pytest.mark.slow
 @req("LIFE-3", "SEC-6", at=(SESSION.name, E))
 @pytest.mark.parametrize("row", [SESSION, MODERN], ids=lambda row: row.name)
 @in_front_of
@@ -190,6 +193,7 @@ def test_a_client_over_http_is_told_that_the_log_of_the_bridge_has_it(
     assert "hunter2" not in written
 
 
+@pytest.mark.slow
 @req("SEAM-10", "HTTPM-6", at=(OLDEST.name, E))
 def test_a_bridge_over_http_to_a_file(tmp_path: Path) -> None:
     file = tmp_path / "app.py"
@@ -225,6 +229,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 @req("SEAM-10", "CACHE-2", everywhere=True)
 def test_metrics_and_a_cache_of_the_command(tmp_path: Path) -> None:
     """The numbers name the pair; the second list comes from the cache."""

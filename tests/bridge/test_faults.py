@@ -314,6 +314,7 @@ def test_a_client_that_goes_while_it_is_asked_leaves_nothing(row: Revision, ther
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-9", "SEC-6", at=(SESSION.name, E))
 @each_cell
 @pytest.mark.parametrize("held", [True, False], ids=["the server waits", "until it has waited enough"])

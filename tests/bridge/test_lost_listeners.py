@@ -168,6 +168,7 @@ def test_nobody_takes_over_a_session_whose_client_does_not_listen() -> None:
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "SUB-5", "LIFE-16", at=SESSION.name)
 @pytest.mark.parametrize("several_servers", [False, True], ids=["one", "several"])
 def test_a_listener_goes_on_when_its_process_is_killed(several_servers: bool, tmp_path: Path) -> None:

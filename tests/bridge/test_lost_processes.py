@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import aiohttp
+import pytest
 
 from bridge.test_processes import LIMIT, OLD, bridge
 from bridge.test_several_processes import RawSession
@@ -34,6 +35,7 @@ async def wait(file: str) -> str:
 """
 
 
+@pytest.mark.slow
 @req("SEAM-10", "LIFE-16", at=OLD.name)
 def test_a_passed_on_call_ends_with_an_error_when_its_process_is_killed(tmp_path: Path) -> None:
     """It may have been executed, so it is not made again; the session goes on."""

@@ -230,6 +230,7 @@ def test_clients_of_every_revision_over_http_hear_of_changes_after_an_outage(
     run(main(), limit=900)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "SUB-5", "TIME-1", at=(SESSION.name, MODERN.name))
 @pytest.mark.parametrize("there", [SESSION, MODERN], ids=lambda row: row.name)
 @each_client

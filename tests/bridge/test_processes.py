@@ -116,6 +116,7 @@ async def answer(_params: Any) -> dict[str, str]:
     return {"value": "Ada"}
 
 
+@pytest.mark.slow
 @req("SEAM-10", "HTTP-3", at=E)
 def test_workers_of_the_command_are_replaced_while_clients_call(app: str, tmp_path: Path) -> None:
     """One is killed: calls of both eras go on."""
@@ -135,6 +136,7 @@ def test_workers_of_the_command_are_replaced_while_clients_call(app: str, tmp_pa
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "MRTR-4", at=E)
 @pytest.mark.parametrize(
     ("row", "there", "store"), CELLS, indirect=["store"], ids=lambda each: getattr(each, "name", each)
@@ -161,6 +163,7 @@ def test_a_question_in_a_call_is_answered_at_another_process(
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "HTTP-9", at=OLD.name)
 def test_a_session_has_one_connection_to_the_server(app: str, store: str) -> None:
     """What the server keeps of a session is found by its next request at another process."""
@@ -173,6 +176,7 @@ def test_a_session_has_one_connection_to_the_server(app: str, store: str) -> Non
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "LIFE-16", at=OLD.name)
 def test_a_session_goes_on_when_the_process_that_holds_it_was_killed(app: str, tmp_path: Path) -> None:
     """The server has a new session then, as when it was started again itself."""

@@ -69,6 +69,7 @@ class Client:
         self.right += 1
 
 
+@pytest.mark.slow
 @req("SEAM-10", "LIFE-16", "MRTR-4", at=(SESSION.name, E))
 @pytest.mark.parametrize(
     ("kind", "there"), [("memory", SESSION), ("memory", MODERN), ("redis", SESSION)], ids=str

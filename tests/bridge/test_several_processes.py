@@ -80,6 +80,7 @@ def configured(folder: Path, *names: str) -> tuple[str, ...]:
     return "--config", str(config)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "HTTP-9", "MRTR-4", at=E)
 @pytest.mark.parametrize(
     ("row", "there", "store"),
@@ -122,6 +123,7 @@ def test_no_two_requests_in_a_row_need_to_reach_the_same_process(
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "LIFE-16", at=OLD.name)
 def test_a_session_at_several_servers_goes_on_when_its_process_was_killed(tmp_path: Path) -> None:
     """A call that another process has passed on to it gets a typed error within seconds."""
@@ -152,6 +154,7 @@ def test_a_session_at_several_servers_goes_on_when_its_process_was_killed(tmp_pa
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "HTTP-3", "TIME-1", at=E)
 def test_workers_of_the_command_serve_a_configuration_and_read_it_again(tmp_path: Path) -> None:
     """Each worker reads the file that has changed, also one that has taken the place of another.

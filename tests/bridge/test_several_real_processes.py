@@ -156,6 +156,7 @@ async def written(file: Path, what: str) -> None:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "CANC-7", "SUB-5", "TASK-5", "TASKX-2", "MRTR-4", at=(OLD.name, MODERN.name))
 @pytest.mark.parametrize(
     ("row", "there", "way", "store"), WAYS, indirect=["store"], ids=lambda each: getattr(each, "name", each)
@@ -196,6 +197,7 @@ def test_everything_passes_through_three_processes(
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "LIFE-16", at=(OLD.name, MODERN.name))
 @pytest.mark.parametrize(
     ("row", "there", "store"), LOSSES, indirect=["store"], ids=lambda each: getattr(each, "name", each)
@@ -238,6 +240,7 @@ def test_clients_go_on_while_every_process_is_killed(
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "HTTP-24", at=OLD.name)
 @pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 def test_a_session_ends_at_every_process(app: Path, store: str, tmp_path: Path) -> None:

@@ -322,6 +322,7 @@ def test_a_file_is_read_again_at_a_signal(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.slow
 def test_the_command_joins_the_servers_of_a_file_and_reads_it_again(tmp_path: Path) -> None:
     file, app, heard = tmp_path / "mcp.json", tmp_path / "app.py", list[bytes]()
     app.write_text(APP, encoding="utf-8")

@@ -147,6 +147,7 @@ def command(folder: Path, name: str) -> tuple[str, ...]:
     return "--server-revision", OLD.name, "--", sys.executable, "-m", "mcprev", "serve", str(app)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "SEC-4", "HTTP-9", at=OLD.name)
 @pytest.mark.parametrize("named", [False, True], ids=["by themselves", "under one name"])
 def test_two_bridges_of_two_servers_on_one_store(named: bool, tmp_path: Path) -> None:
@@ -197,6 +198,7 @@ def test_a_state_of_one_bridge_is_not_valid_at_another(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("SEAM-10", "TIME-1", "LIFE-16", at=OLD.name)
 def test_a_process_that_starts_after_a_change_of_the_file_finds_the_sessions(tmp_path: Path) -> None:
     """It reads other servers than those that the session began with, passes on to the process that has it, and takes it over."""

@@ -16,6 +16,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from api.wire import Error, Message
 from bridge.hands import Downstream, Servers, Upstream, bridge_to, question, said, text
 from bridge.insides import stateless_of
@@ -175,6 +177,7 @@ async def soak(there: Revision, seconds: float, clients: int) -> list[tuple[int,
     return measured
 
 
+@pytest.mark.slow
 @req("SEAM-10", "SEC-6", "TIME-1", everywhere=True)
 def test_nothing_hangs_crosses_or_piles_up() -> None:
     for there in (SESSION, MODERN):

@@ -63,6 +63,7 @@ async def ended(client: Downstream, id_: str) -> Message:
         await asyncio.sleep(POLL / 1000)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "TASK-5", "TASKX-2")
 @across
 def test_a_task_whose_process_is_killed_has_failed(row: Revision, there: Revision) -> None:

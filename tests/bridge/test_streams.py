@@ -53,6 +53,7 @@ def file(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT)
 
 
+@pytest.mark.slow
 @req("STDIO-1", "STDIO-6", everywhere=True)
 @pytest.mark.parametrize(
     ("ends", "by"),

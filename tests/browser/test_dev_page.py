@@ -83,6 +83,7 @@ def opened(open_page: Open, url: str, width: int = 1280, *, quiet: bool = True) 
     return page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_call_is_made_and_seen_at_every_revision_computed_and_observed(
     harbour: str, open_page: Open, width: int

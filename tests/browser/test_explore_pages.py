@@ -36,6 +36,7 @@ def opened(open_page: Open, url: str, **options: object) -> Page:
     return open_page(url, wait=False, **options)
 
 
+@pytest.mark.slow
 def test_the_search_finds_and_opens_a_page_by_the_keyboard_alone(site: str, open_page: Open) -> None:
     page = opened(open_page, f"{site}/index.html")
     page.keyboard.press("/")

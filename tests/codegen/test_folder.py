@@ -79,6 +79,7 @@ def test_a_diff_reads_each_file_once(
     assert calls.found == {"hoist": len(needed), "parse": len(needed), "_entry": entries, **files}
 
 
+@pytest.mark.slow
 def test_a_generate_reads_each_file_once(
     calls: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

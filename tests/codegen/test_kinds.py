@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, get_args
 
+import pytest
+
 import mcprev_codegen
 from helpers.support import ROOT as CHECKOUT
 from mcprev_codegen.ir.nodes import TypeExpr
@@ -73,6 +75,7 @@ def matches() -> Iterator[tuple[str, str, ast.Match]]:
                 yield path.relative_to(ROOT).as_posix(), name, node
 
 
+@pytest.mark.slow
 def test_no_match_over_kinds_of_types_has_a_default_without_a_reason() -> None:
     defaults = {f"{module} {name}" for module, name, node in matches() if any(map(anything, node.cases))}
     assert defaults == DEFAULTS.keys()
@@ -107,6 +110,7 @@ def test_the_checkers_of_the_project_ask_for_every_match_to_be_exhaustive() -> N
     assert "reportMatchNotExhaustive" not in tools["pyright"]
 
 
+@pytest.mark.slow
 def test_a_new_kind_of_type_is_an_error_at_every_match_over_kinds(tmp_path: Path) -> None:
     """mypy here; pyright reports the same places, as its strict mode asks for every `match` to be exhaustive."""
     shutil.copytree(ROOT, tmp_path / "mcprev_codegen", ignore=shutil.ignore_patterns("__pycache__", "schema"))

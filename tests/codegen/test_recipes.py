@@ -125,6 +125,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_what_the_recipes_add_is_there(copy: Path, tmp_path: Path) -> None:
     schema, out = write_folder(tmp_path), tmp_path / "types_"
     clash, renamed = SOURCE.replace("NOT_THERE", "LIMITS"), tmp_path / "renamed"

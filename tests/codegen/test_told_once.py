@@ -77,6 +77,7 @@ def test_the_facts_of_a_method_are_the_description_that_packages_carry() -> None
     assert not [f.name for f in fields(MethodSpec) if f"{f.name}=" in templates]
 
 
+@pytest.mark.slow
 def test_only_lineage_reads_which_types_the_overlay_says_correspond() -> None:
     readers = {
         path.relative_to(ROOT).as_posix()

@@ -334,6 +334,7 @@ EVERYTHING: Final = [
 ]
 
 
+@pytest.mark.slow
 @req("SEAM-4", "SEAM-5", everywhere=True)
 @settings(max_examples=400)
 @given(value=JSON, what=st.sampled_from(EVERYTHING))
@@ -348,6 +349,7 @@ def test_whatever_comes_is_converted_or_refused_and_left_alone(
         assert same(value, before)
 
 
+@pytest.mark.slow
 @req("SEAM-10", everywhere=True)
 @settings(max_examples=400)
 @given(value=JSON, what=st.sampled_from(EVERYTHING))
@@ -362,6 +364,7 @@ def test_what_has_no_member_that_is_touched_passes_as_it_is(
         assert way(given, validate=False) is given
 
 
+@pytest.mark.slow
 @req("SEAM-10", "MOD-1", everywhere=True)
 @settings(max_examples=400)
 @given(value=JSON, what=st.sampled_from(EVERYTHING))
@@ -426,6 +429,7 @@ def test_a_context_is_made_once_for_a_connection() -> None:
     assert way(CALL)["_meta"] == STAMP
 
 
+@pytest.mark.slow
 @req("SEAM-10", everywhere=True)
 def test_importing_the_ladder_imports_no_models() -> None:
     script = "import sys, mcprev.conversion; print(*[m for m in sys.modules if m.startswith(('pydantic', 'mcprev_types.v'))])"

@@ -239,6 +239,7 @@ DOWNWARDS: Final = [
 PICKY: Final = (HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
+@pytest.mark.slow
 @req("SEAM-4", "SEAM-10", everywhere=True)
 @needs_upstream
 @pytest.mark.parametrize(("method", "kind", "type_"), DOWNWARDS)

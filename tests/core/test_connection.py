@@ -121,6 +121,7 @@ def test_what_is_too_much_is_refused() -> None:
     run(work())
 
 
+@pytest.mark.slow
 @req("STDIO-9", everywhere=True)
 def test_reading_pauses_while_the_peer_does_not_read() -> None:
     async def work() -> None:
@@ -406,6 +407,7 @@ def test_error_answer_is_raised() -> None:
     run(work())
 
 
+@pytest.mark.slow
 @req("LIFE-16", everywhere=True)
 def test_thousand_connections_leave_nothing() -> None:
     async def work() -> None:

@@ -82,6 +82,7 @@ def test_payloads_are_logged_by_both_roles_where_they_are_asked_for(
     assert not any("abcdefgh" in text or "ijklmnopqrst" in text for text in sent)
 
 
+@pytest.mark.slow
 @req("SEC-6", everywhere=True)
 def test_a_level_that_was_set_before_is_left_alone() -> None:
     code = (

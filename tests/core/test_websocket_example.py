@@ -171,6 +171,7 @@ def test_a_port_that_is_silent_is_a_lost_connection(monkeypatch: pytest.MonkeyPa
     run(test())
 
 
+@pytest.mark.slow
 @req("STDIO-9", everywhere=True)
 def test_a_peer_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its socket takes no more bytes, so what waits for it is dropped when the connection is closed."""

@@ -32,6 +32,7 @@ def asked(url: str, token: str | None = None) -> bytes:
         return found
 
 
+@pytest.mark.slow
 def test_the_page_is_served_at_the_url_that_is_printed_until_the_command_is_interrupted(
     tmp_path: Path,
 ) -> None:
@@ -61,6 +62,7 @@ def test_the_page_is_served_at_the_url_that_is_printed_until_the_command_is_inte
     assert (process.returncode, said) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_saved_session_is_opened_without_a_server(tmp_path: Path) -> None:
     file = tmp_path / "session.jsonl"
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -51,6 +51,7 @@ async def used(page: Page) -> list[dict[str, Any]]:
     return [event for event in events if event["kind"] == "message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_what_is_computed_is_what_the_ladder_makes_of_the_message(revision: str) -> None:
     async def scenario() -> None:

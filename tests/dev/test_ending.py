@@ -166,6 +166,7 @@ def taken_hangups() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sampled_of(CASES, CASES[::2]), ids=lambda case: case.name)
 def test_a_signal_ends_the_command_and_all_that_it_started(case: Case, tmp_path: Path) -> None:
     for name in ("notes", "temporary", "names"):

@@ -170,6 +170,7 @@ def test_each_example_shows_its_rule_and_the_way_back_its_mirror(edit: Edit) -> 
     ]
 
 
+@pytest.mark.slow
 def test_every_case_of_every_rule_has_an_example() -> None:
     shown = {edit.rule for edit in EDITS} | {_case(edit.rule).mirror for edit in EDITS}
     shown |= {f"{c.id}:{c.case}" for told in _with_and_without_a_defaulted_member() for c in told.changes}

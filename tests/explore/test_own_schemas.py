@@ -107,6 +107,7 @@ def test_fragments_are_plain_and_tell_texts_apart(one: str, other: str) -> None:
     assert (fragment(one) == fragment(other)) == (one == other)
 
 
+@pytest.mark.slow
 def test_a_schema_beside_a_revision_has_a_page_of_both(tmp_path: Path) -> None:
     own = write(tmp_path, "my/schema.ts", method="things/get")
     out = tmp_path / "site"
@@ -118,6 +119,7 @@ def test_a_schema_beside_a_revision_has_a_page_of_both(tmp_path: Path) -> None:
     assert not (out / "rules").exists()
 
 
+@pytest.mark.slow
 def test_only_an_empty_folder_or_one_of_a_site_is_written(tmp_path: Path) -> None:
     out = tmp_path / "site"
     own = write(tmp_path, "my/schema.ts")
@@ -166,6 +168,7 @@ def test_a_wrong_argument_is_told_and_nothing_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
 
 
+@pytest.mark.slow
 def test_two_of_one_revision_are_told_apart(tmp_path: Path) -> None:
     own = write(tmp_path, "my/schema.ts", version=A, method="things/get")
     folder = schema_folder()

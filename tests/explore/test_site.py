@@ -51,6 +51,7 @@ SOME: Final = [*pairwise(REVISIONS), (REVISIONS[0], REVISIONS[-1])]
 """Neighbours, and those farthest apart: the pages of other pairs are made of the same changes by the same templates."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), sampled_of(PAIRS, SOME))
 def test_every_fact_of_a_difference_is_on_the_page_of_its_pair(old: str, new: str, pages: Pages) -> None:
     folder = schema_folder()
@@ -148,6 +149,7 @@ def test_the_page_of_constants_has_each_value(revision: str, pages: Pages) -> No
         assert rows[name].all("td")[column].text == str(value)
 
 
+@pytest.mark.slow
 def test_each_rule_is_on_the_page_of_its_step_with_its_sentence(pages: Pages) -> None:
     examples, rules = 0, [rule for rule in mcprev.catalog() if rule.source]
     for rule in rules:
@@ -226,6 +228,7 @@ def test_the_site_is_small(site: Mapping[str, str]) -> None:
     assert sum(len(text.encode()) for text in site.values()) <= MOST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", sampled_of([(), REVISIONS[-2:]], [REVISIONS[-2:]]), ids=lambda names: f"{len(names)} revisions"
 )

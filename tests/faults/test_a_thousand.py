@@ -58,6 +58,7 @@ async def in_memory(made: mcprev.Server, row: Revision) -> None:
             await client.call_tool("y")
 
 
+@pytest.mark.slow
 @req("LIFE-16")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_a_thousand_over_memory(row: Revision) -> None:
@@ -104,6 +105,7 @@ SHELL = (
 """A server in a shell, which starts faster than anything: it opens a session, answers one call, and waits for the end."""
 
 
+@pytest.mark.slow
 @req("LIFE-16", "STDIO-5", everywhere=True)
 def test_a_thousand_over_processes() -> None:
     async def once() -> None:

@@ -40,6 +40,7 @@ def all_gone(pids: list[int]) -> bool:
     return not any(map(runs, pids))
 
 
+@pytest.mark.slow
 @req("STDIO-6", "LIFE-16", everywhere=True)
 def test_killed_with_everything_under_way() -> None:
     """At each revision that is tried the server process is gone in bounded time, and so is the child that a handler had."""
@@ -123,6 +124,7 @@ def lose(step: str, process: subprocess.Popen[bytes]) -> None:
     assert step in DEAF or complaints == b"", step
 
 
+@pytest.mark.slow
 @req("STDIO-6", "LIFE-16", at=(D, E))
 @pytest.mark.parametrize("row", [SESSION, STATELESS], ids=lambda row: row.name)
 def test_gone_at_every_step(row: Revision) -> None:

@@ -573,6 +573,7 @@ for _ in range(2):
 """A server that is made before its two workers are forked, which share a store of tasks."""
 
 
+@pytest.mark.slow
 @req("TASK-7", "SEC-6", at=D)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
 def test_forked_workers_do_not_share_the_sessions_of_tasks(tmp_path: Path) -> None:

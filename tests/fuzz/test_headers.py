@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+import pytest
+
 from fuzz.fuzzing import character, damaged, damaged_text, fuzz, json_value, with_a_change
 from helpers.requirements import D, E, req
 from mcprev.auth.client.discovery import MAX_CHALLENGES, parse_challenges
@@ -186,6 +188,7 @@ def draw_challenges(rng: Random) -> Challenges:
     return Challenges(tuple(said), header, spoilt)
 
 
+@pytest.mark.slow
 @req("AUTH-4", "SEC-6", at=D)
 def test_challenges_are_read_as_they_were_written_and_damaged_ones_too() -> None:
     def check(case: Challenges) -> None:

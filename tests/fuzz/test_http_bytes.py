@@ -386,6 +386,7 @@ async def compare(app: Recorder, stream: bytes, pieces: Sequence[bytes]) -> tupl
     return result, wrong
 
 
+@pytest.mark.slow
 @req("HTTP-31", "SEC-6", at=E)
 @pytest.mark.usefixtures("quiet")
 def test_our_connections_read_what_uvicorns_read() -> None:
@@ -419,6 +420,7 @@ def test_our_connections_do_the_same_on_uvloop() -> None:
         report(tried, time.monotonic() - start)
 
 
+@pytest.mark.slow
 @req("HTTP-31", "SEC-6", at=E)
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("before", sampled_of([0, 1, 2], [0, 2]))

@@ -173,6 +173,7 @@ async def check_server(case: Case) -> None:
         await hand.aclose()
 
 
+@pytest.mark.slow
 @req("BASE-5", "BASE-10", "SEC-6", at=NAMES)
 @BOTH_LOOPS
 def test_a_server_answers_every_call_beside_whatever_else_comes() -> None:
@@ -275,6 +276,7 @@ def check_outcome(request: Message, outcome: object, sent: list[bytes]) -> None:
 HANDLER: Final = client(create_message=giving(None))
 
 
+@pytest.mark.slow
 @req("BASE-5", "BASE-6", "BASE-10", "SEC-6", at=NAMES)
 @BOTH_LOOPS
 def test_a_client_gives_its_calls_what_was_said_to_them_or_an_error() -> None:

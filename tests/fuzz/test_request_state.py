@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+import pytest
+
 from fuzz.fuzzing import TEXTS, damaged_text, fuzz, json_value, members, with_a_change
 from helpers.requirements import E, req
 from helpers.support import same
@@ -44,6 +46,7 @@ def draw(rng: Random) -> Case:
     )
 
 
+@pytest.mark.slow
 @req("MRTR-4", "MRTR-5", "SEC-5", at=E)
 def test_only_what_was_sealed_is_opened() -> None:
     def opens(token: str, params: Any, *, principal: str | None, now: float = NOW) -> Any:

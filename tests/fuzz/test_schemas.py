@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+import pytest
+
 from fuzz.fuzzing import NUMBERS, TEXTS, fuzz, json_value, members, with_a_change
 from helpers.requirements import req
 from mcprev.errors import SchemaError
@@ -131,6 +133,7 @@ def draw(rng: Random) -> Case:
     return Case(found, tuple(json_value(rng, 2) for _ in range(3)))
 
 
+@pytest.mark.slow
 @req("JSCH-2", "JSCH-3", "SEC-6", everywhere=True)
 def test_a_schema_of_a_stranger_is_refused_or_checks_the_same_by_hand_and_by_the_library() -> None:
     def compiled(found: Any) -> Any:

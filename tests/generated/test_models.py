@@ -542,6 +542,7 @@ VALID: Final[set[str]] = set()
 """Definitions that are valid JSON Schema, of which most are the same at several revisions."""
 
 
+@pytest.mark.slow
 @each_revision
 def test_what_the_schema_deprecates_is_marked_for_checkers_and_in_json_schema(revision: str) -> None:
     """Classes as `typing_extensions.deprecated` marks them, members in their JSON Schema. Nothing warns: see below."""

@@ -58,6 +58,7 @@ def test_the_table_names_the_runs_and_seeds_of_each_test() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 3])
 def test_a_run_says_which_tests_failed_by_their_whole_names(
     seed: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -247,6 +247,7 @@ def test_a_task_holds_the_body_of_its_request_until_it_ends() -> None:
     work(test, tasks=mcprev.Tasks({"detaches": "optional"}))
 
 
+@pytest.mark.slow
 @req("SEC-6", everywhere=True)
 def test_a_process_grows_by_no_more_than_its_budget() -> None:
     """Sixty bodies that take 20 MiB each once they are parsed, which is 1.1 GiB, for a tool that does not answer."""

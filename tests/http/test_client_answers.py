@@ -528,6 +528,7 @@ EVENTS = st.lists(
 ).map(b"".join)  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     status=st.sampled_from([200, 202, 204, 299, 304, 400, 404, 418, 500, 599]),
     media=MEDIA,

@@ -408,6 +408,7 @@ def test_timeouts_pause_when_it_waits_for_a_user(row: Revision) -> None:
     run(main(), limit=400)
 
 
+@pytest.mark.slow
 @req("AUTH-2", at=E)
 def test_only_who_uses_a_login_loads_it() -> None:
     script = """

@@ -187,6 +187,7 @@ def test_a_server_that_will_not_answer_and_reads_no_more_is_left() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("SEC-6", everywhere=True)
 def test_an_answer_in_small_chunks_takes_what_it_says() -> None:
     count = MEGA // 8

@@ -505,6 +505,7 @@ WORDS: Final = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @req("ERR-5", "ERR-7", "SEC-6", everywhere=True)
 @settings(max_examples=100)
 @given(

@@ -95,6 +95,7 @@ def test_headers_of_a_bridge_are_those_of_the_environment() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", sampled_of(SECURED, [SECURED[0], SECURED[-1]]), ids=lambda row: row.name)
 @req("AUTH-2")
 def test_somebody_logs_in_where_the_server_wants_that(
@@ -215,6 +216,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @req("HTTP-4", everywhere=True)
 def test_a_client_needs_nothing_of_what_a_server_needs() -> None:
     async def main() -> None:

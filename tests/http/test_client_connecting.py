@@ -651,6 +651,7 @@ print("well")
 """A client in a process of its own: which certificates are trusted is settled when the first is needed."""
 
 
+@pytest.mark.slow
 @req("SEC-1", "HTTP-5", "LIFE-16", "CANC-7", everywhere=True)
 def test_a_certificate_that_is_trusted(certificate: Path, tls: ssl.SSLContext) -> None:
     """Calls, large ones, one that is given up: all of it over TLS."""

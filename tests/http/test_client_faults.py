@@ -231,6 +231,7 @@ class Hearing(mcprev.ClientHandler):
         self.heard.append(params.data)
 
 
+@pytest.mark.slow
 @req("HTTP-15", "HTTP-16", "HTTP-14")
 def test_ten_thousand_messages_over_a_connection_that_is_cut_at_random(row: Revision) -> None:
     """HTTP-15, HTTP-16: nothing is lost, nothing comes twice, and the order is that of the server."""

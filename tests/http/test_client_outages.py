@@ -138,6 +138,7 @@ def test_a_request_that_succeeds_brings_listeners_back_at_once(row: Revision) ->
     run(main(), limit=900, has_both_ends=True)
 
 
+@pytest.mark.slow
 @req("SUB-5", "SUB-7", "HTTP-10", everywhere=True)
 def test_streams_that_end_at_once_are_not_asked_for_with_every_request(row: Revision) -> None:
     if row.http is HttpShape.SSE:

@@ -77,6 +77,7 @@ async def call_all(client: mcprev.Client, count: int) -> None:
     await asyncio.gather(*(call(client, str(number)) for number in range(count)))
 
 
+@pytest.mark.slow
 @req("HTTPM-2", "BASE-5", "LIFE-16", at=E)
 @each_loop
 def test_hundreds_of_calls_at_a_time() -> None:
@@ -94,6 +95,7 @@ def test_hundreds_of_calls_at_a_time() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("LIFE-16", at=E)
 def test_a_connection_that_is_not_used_for_long_is_given_up() -> None:
     """Only of our own connections: those of a session are the session's."""

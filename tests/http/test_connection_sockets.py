@@ -156,6 +156,7 @@ def test_many_connections_come_and_go_and_leave_nothing(loop: str) -> None:
     on(loop, test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", "SEC-6", at=E)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_server_stops_in_time_whatever_its_clients_do(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:

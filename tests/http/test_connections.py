@@ -194,6 +194,7 @@ TRAFFIC: Final = [
 ]
 
 
+@pytest.mark.slow
 @req("HTTP-7", "HTTP-31", "SEC-6", at=E)
 @settings(max_examples=60)
 @given(
@@ -245,6 +246,7 @@ WORDS: Final = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @req("SEC-6", "HTTP-31", at=E)
 @settings(max_examples=300)
 @given(

@@ -108,6 +108,7 @@ async def answer(ends: Ends) -> bytes:
     return await ends[0].readline()
 
 
+@pytest.mark.slow
 @req("SEC-6", "HTTP-31", at=E)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_idle_connections_make_room_for_new_ones(loop: str) -> None:
@@ -129,6 +130,7 @@ def test_idle_connections_make_room_for_new_ones(loop: str) -> None:
     run(test())
 
 
+@pytest.mark.slow
 @req("SEC-6", "HTTP-31", at=E)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_connections_wait_while_all_others_are_in_use(loop: str) -> None:
@@ -147,6 +149,7 @@ def test_connections_wait_while_all_others_are_in_use(loop: str) -> None:
     run(test())
 
 
+@pytest.mark.slow
 @req("SEC-6", "HTTP-31", at=E)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_server_without_descriptors_waits_and_says_so_once(loop: str) -> None:

@@ -160,6 +160,7 @@ os.execv(sys.executable, [sys.executable, "-m", "mcprev", *sys.argv[1:]])
 """
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no service manager like that")
 def test_the_command_serves_the_socket_of_a_service_manager_and_the_call_that_waits_there(

@@ -19,6 +19,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import mcprev
@@ -543,6 +544,7 @@ def play(script: tuple[dict[str, Any], list[Revision], list[Step]], then: Callab
         logging.disable(logging.NOTSET)
 
 
+@pytest.mark.slow
 @req(
     "SEC-6",
     "ERR-1",

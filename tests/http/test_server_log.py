@@ -209,6 +209,7 @@ def test_the_access_log_is_off_unless_asked_for(caplog: pytest.LogCaptureFixture
 EXAMPLE: Final = ROOT / "examples" / "compared" / "bearer_auth" / "with_mcprev.py"
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 def test_the_command_logs_to_stderr_and_the_example_needs_its_token() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

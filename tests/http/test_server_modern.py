@@ -644,6 +644,7 @@ def test_a_server_that_stops_ends_listen_streams_with_their_result() -> None:
     work(test)
 
 
+@pytest.mark.slow
 @req("SEC-6", "SUB-8", at=E)
 def test_a_listener_that_does_not_read_is_let_go() -> None:
     async def test(handler: Served, make: Make) -> None:

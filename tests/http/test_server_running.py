@@ -316,6 +316,7 @@ def open_descriptors() -> int:
 # -- leaks -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @req("HTTP-27", "SEC-6")
 @pytest.mark.parametrize("row", [revision_named(name) for name in (B, C, D)], ids=[B, C, D])
 def test_sessions_that_are_opened_and_left_leave_nothing_behind(row: Revision) -> None:

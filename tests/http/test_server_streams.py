@@ -644,6 +644,7 @@ def test_a_broken_answer_ends_the_waiting_for_a_good_one(row: Revision, broken: 
 # -- slow readers ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @req("SEC-6", "STDIO-9", everywhere=True)
 def test_a_handler_waits_for_a_slow_reader() -> None:
     async def test(handler: Served, make: Make) -> None:
@@ -662,6 +663,7 @@ def test_a_handler_waits_for_a_slow_reader() -> None:
     work(test)
 
 
+@pytest.mark.slow
 @req("SEC-6", "STDIO-9", "HTTP-12", "HTTP-15")
 @later
 @pytest.mark.parametrize("json", [False, True])

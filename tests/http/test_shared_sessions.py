@@ -1177,6 +1177,7 @@ async def buy(thing: str) -> str:
     return thing
 
 
+@pytest.mark.slow
 @req("HTTP-22", "HTTP-9", at=D)
 def test_a_session_outlives_the_processes_that_serve_it(tmp_path: Path) -> None:
     """Real processes on one port: each time the one that answers is killed, and the session goes on with its state."""
@@ -1211,6 +1212,7 @@ def test_a_session_outlives_the_processes_that_serve_it(tmp_path: Path) -> None:
     run(main(), limit=60)
 
 
+@pytest.mark.slow
 @req("HTTP-12", at=D)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells at once that a process has ended")
 def test_a_call_whose_process_is_killed_ends_long_before_the_lease_does(tmp_path: Path) -> None:

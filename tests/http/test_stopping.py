@@ -169,6 +169,7 @@ def answer_in(content_type: str, body: bytes) -> dict[str, Any]:
     return dict[str, Any](found[0])
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", at=(D, E))
 @pytest.mark.parametrize(
     ("form", "number"),
@@ -217,6 +218,7 @@ def test_calls_may_finish_and_what_remains_is_answered_with_an_error(
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", "SUB-4", at=(D, E))
 @pytest.mark.parametrize("loop", LOOPS)
 def test_streams_that_wait_for_no_call_end_at_once(loop: str) -> None:
@@ -244,6 +246,7 @@ def test_streams_that_wait_for_no_call_end_at_once(loop: str) -> None:
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", at=(D, E))
 @pytest.mark.parametrize("row", ROWS, ids=[D, E])
 def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
@@ -283,6 +286,7 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", "SUB-4", at=E)
 def test_a_server_that_leaves_serves_the_next_call_of_each_connection_and_closes_it() -> None:
     """Meanwhile it is not ready and opens no streams; connections without a call are closed at the end of `shutdown_delay`."""
@@ -330,6 +334,7 @@ def test_a_server_that_leaves_serves_the_next_call_of_each_connection_and_closes
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", at=E)
 def test_a_server_that_leaves_closes_no_connection_whose_response_has_not_said_so() -> None:
     """A proxy takes such a connection for its next request, and could not tell whether that one was served."""
@@ -358,6 +363,7 @@ def test_a_server_that_leaves_closes_no_connection_whose_response_has_not_said_s
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", at=E)
 def test_nor_does_it_when_the_call_ends_after_it_has_left() -> None:
     """The stream has begun before; whatever comes next on its connection is refused, so that it is sent elsewhere."""
@@ -404,6 +410,7 @@ class Undecided(mcprev.ClientHandler):
         await asyncio.get_running_loop().create_future()
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16")
 @pytest.mark.parametrize(
     ("row", "how"),
@@ -450,6 +457,7 @@ def test_a_request_is_answered_that_comes_with_the_signal_before_the_first_is_ac
     assert said.startswith(b"HTTP/1.1 200 OK")
 
 
+@pytest.mark.slow
 @req("HTTP-3", at=E)
 def test_a_second_interrupt_waits_for_nothing() -> None:
     async def test() -> None:
@@ -486,6 +494,7 @@ def test_a_connection_that_arrives_as_the_server_stops_breaks_nothing() -> None:
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", at=E)
 def test_a_handler_in_a_thread_does_not_keep_the_process() -> None:
     """`run_http`, which has the process for itself, ends it all the same."""
@@ -510,6 +519,7 @@ def test_a_handler_in_a_thread_does_not_keep_the_process() -> None:
     run(test())
 
 
+@pytest.mark.slow
 @req("STDIO-6", at=D)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("tool", ["long", "stuck"])

@@ -83,6 +83,7 @@ async def told_by_another(store: str, revision: str, task: str) -> str:
             return f"{found.status}: {error}"
 
 
+@pytest.mark.slow
 @req("HTTP-3", "TASKX-2", at=E)
 @req("HTTP-3", "LIFE-16", at=D)
 @each_kind
@@ -105,6 +106,7 @@ def test_a_task_that_ends_within_drain_is_completed(
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", "TASKX-2", at=E)
 @req("HTTP-3", "LIFE-16", at=D)
 @each_kind
@@ -130,6 +132,7 @@ def test_the_log_says_how_many_tasks_did_not_end_within_drain(
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-3", at=E)
 @pytest.mark.parametrize("how", ["http", "uvicorn", "mounted"])
 def test_a_second_interrupt_does_not_wait_for_tasks(how: str) -> None:

@@ -20,6 +20,8 @@ from helpers.running import run
 from helpers.served import Served
 from mcprev.errors import PARSE_ERROR
 
+HAS_ITS_OWN_RULE: Final = True
+"""`conftest.py` leaves out cases at some revisions (`parts.trim`)."""
 NOT_HERE: Final = frozenset(
     {
         # Mounted in another app, or within another one.

@@ -67,6 +67,7 @@ async def numbers(http: aiohttp.ClientSession, server: ServedWorkers) -> tuple[f
     return values['mcp_calls_total{method="tools/call",name="pid",outcome="ok"}'], values["mcp_connections"]
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", at=E)
 def test_workers_serve_one_port_and_are_replaced_while_clients_call(tmp_path: Path) -> None:
     """Killed, told to stop and replaced all: a client with a tool that may be repeated notices nothing."""
@@ -150,6 +151,7 @@ def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("HTTP-3", at=E)
 def test_a_store_in_the_environment_is_shared_and_its_password_shown_nowhere(tmp_path: Path) -> None:
     """Questions are answered at any worker, and state is the same at each; without the store nothing is ready."""
@@ -301,6 +303,7 @@ def test_the_refusal_of_tasks_says_what_the_file_says(
     assert checked(mcprev.Bridge(app, revisions=[E])).splitlines()[1].endswith("pass --store URL")
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 def test_a_server_that_cannot_be_served_says_so_once(tmp_path: Path) -> None:
     async def main() -> None:
@@ -357,6 +360,7 @@ def test_the_store_of_the_command_replaces_that_of_the_server(tmp_path: Path) ->
     run(main())
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(("level", "shown"), [("info", True), ("warning", False)])
 def test_the_log_level_decides_whether_requests_are_logged(level: str, shown: bool) -> None:
@@ -371,6 +375,7 @@ def test_the_log_level_decides_whether_requests_are_logged(level: str, shown: bo
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 def test_a_file_turns_the_lines_for_requests_off_as_the_guide_says(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "servers.md").read_text(encoding="utf-8")

@@ -36,6 +36,8 @@ from mcprev.client.session import ClientSession
 from mcprev.revisions import HttpShape, Revision
 from mcprev.server.service import Service
 
+HAS_ITS_OWN_RULE: Final = True
+"""`conftest.py` leaves out cases at some revisions (`parts.trim`)."""
 MODULES: Final = ("sessions", "streams", "sse", "refusals", "quotas", "hostile")
 """Those of `test_server_*` that are run again. Of the others, `modern` is about requests that touch no session: they are
 run again by the tests of the API; `fuzz`, `log` and `running` are about what one process reads, logs and does.

@@ -350,6 +350,7 @@ async def output(*run_this: str) -> str:
     return said.decode()
 
 
+@pytest.mark.slow
 @req("BASE-5", at=D)
 @pytest.mark.parametrize(
     ("line", "library"), programs("client_stdio", "client_answers", "several_servers", "test_in_memory")
@@ -390,6 +391,7 @@ async def _listening(port: int, process: asyncio.subprocess.Process) -> None:
     raise AssertionError("the server ended before it listened")
 
 
+@pytest.mark.slow
 @req("AUTH-1", at=D)
 @pytest.mark.parametrize(("line", "library"), programs("bearer_auth", "static_tokens", "jwt_tokens"))
 def test_tokens_are_required(line: str, library: str, port: int) -> None:
@@ -420,6 +422,7 @@ def test_tokens_are_required(line: str, library: str, port: int) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("BASE-5", at=D)
 @pytest.mark.parametrize(("line", "library"), programs("provider_login"))
 def test_a_client_registers_at_a_server_in_front_of_a_provider(line: str, library: str, port: int) -> None:
@@ -447,6 +450,7 @@ def test_a_client_registers_at_a_server_in_front_of_a_provider(line: str, librar
     run(main())
 
 
+@pytest.mark.slow
 @req("BASE-5", at=D)
 @pytest.mark.parametrize(("line", "library"), programs("custom_route"))
 def test_a_route_answers(line: str, library: str, port: int) -> None:
@@ -466,6 +470,7 @@ def test_a_route_answers(line: str, library: str, port: int) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("BASE-5", at=D)
 @pytest.mark.parametrize(("line", "library"), programs("client_http"))
 def test_clients_over_http_do_what_the_table_says(line: str, library: str) -> None:

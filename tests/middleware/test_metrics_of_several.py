@@ -54,6 +54,7 @@ def counted(calls: int, **environment: str) -> list[str]:
     return [line.removeprefix(COUNTED) for line in found.stdout.splitlines() if line.startswith(COUNTED)]
 
 
+@pytest.mark.slow
 def test_each_process_writes_what_all_have_counted_once(tmp_path: Path) -> None:
     shared = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     assert [counted(calls, **shared) for calls in (2, 3)] == [["2.0"], ["5.0"]]

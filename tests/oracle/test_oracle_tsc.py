@@ -71,6 +71,7 @@ def without_layout(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "format_python", str)
 
 
+@pytest.mark.slow
 def test_all_three_agree_on_drawn_values(tmp_path: Path) -> None:
     recorded = json.loads(VERDICTS.read_text(encoding="utf-8"))
     assert recorded["digest"] == digest(

@@ -9,6 +9,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from mcprev_codegen.checkout import decisions
 from mcprev_codegen.checkout.pinning import import_schema
 from mcprev_codegen.checkout.runtime import Runtime
@@ -26,6 +28,7 @@ def asked(folder: Path) -> list[str]:
     return [re.sub(r"^\S+  .*?((?:runtime|schema)/[\w/.]+):.*", r"\1", line) for line in lines]
 
 
+@pytest.mark.slow
 def test_the_page_decides_what_is_left_to_decide_and_nothing_else(tmp_path: Path) -> None:
     for name in ("schema", "runtime"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

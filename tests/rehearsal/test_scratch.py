@@ -53,6 +53,7 @@ def test_an_edit_says_what_it_does_not_find(scratch: Scratch) -> None:
         scratch.edit("b.txt", "x", "")
 
 
+@pytest.mark.slow
 def test_a_copy_finds_its_own_code(tmp_path: Path) -> None:
     made = copy(tmp_path)
     done = made.run(

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from helpers.support import DATED, ROOT
 
 TESTS = """\
@@ -22,6 +24,7 @@ def test_plain(): pass
 """
 
 
+@pytest.mark.slow
 def test_what_can_differ_runs(tmp_path: Path) -> None:
     for folder in ("api", "generated"):
         path = tmp_path / "tests" / folder / f"test_{folder}.py"

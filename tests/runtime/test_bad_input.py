@@ -467,6 +467,7 @@ def test_a_url_that_never_answers(command: str) -> None:
         check(done, Bad((command,), (3,), ""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

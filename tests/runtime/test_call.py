@@ -421,6 +421,7 @@ def test_nobody_is_asked_without_a_terminal() -> None:
     assert "answer at a terminal, or with --answer FILE" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_form_is_filled_in_at_a_terminal() -> None:
     user = AtTerminal("call", "shop.py", "order")
     user.wait_for("What shall it \\x1b[2Jbe?")
@@ -447,6 +448,7 @@ def test_a_form_is_filled_in_at_a_terminal() -> None:
 DECLINED: Final = [("d\n", "decline"), ("decline\n", "decline"), ("c\n", "cancel"), ("\x04", "cancel")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "action"), sampled_of(DECLINED, [DECLINED[0], DECLINED[-1]]))
 def test_a_form_is_declined_at_a_terminal(typed: str, action: str) -> None:
     user = AtTerminal("call", "shop.py", "order", "--as", CLIENTS[-1].name)
@@ -455,6 +457,7 @@ def test_a_form_is_declined_at_a_terminal(typed: str, action: str) -> None:
     assert user.end() == (0, f"{action} None\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "action"), [("y\n", "accept"), ("\n", "decline"), ("c\n", "cancel")])
 def test_a_page_is_shown_before_it_is_opened(typed: str, action: str) -> None:
     user = AtTerminal("call", "shop.py", "page")
@@ -466,6 +469,7 @@ def test_a_page_is_shown_before_it_is_opened(typed: str, action: str) -> None:
     assert (code, out) == (0, "cancel\n" if action == "accept" else f"{action}\n")
 
 
+@pytest.mark.slow
 def test_a_message_is_written_at_a_terminal() -> None:
     user = AtTerminal("call", "shop.py", "write")
     user.wait_for("Write.")
@@ -481,6 +485,7 @@ def test_a_message_is_written_at_a_terminal() -> None:
     assert code == 1
 
 
+@pytest.mark.slow
 def test_progress_is_shown_at_a_terminal_and_erased() -> None:
     user = AtTerminal("call", "shop.py", "count", "to=2")
     user.wait_for("\r\x1b[K1/2 step \\x1b[2J0")

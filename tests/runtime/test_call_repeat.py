@@ -272,6 +272,7 @@ def test_what_cannot_be_repeated_is_refused(options: tuple[str, ...], says: str)
     assert says in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_an_interrupt_prints_what_there_is() -> None:
     ours, theirs = pty.openpty()
     argv = [sys.executable, "-m", "mcprev", "call", "shop.py", "add", "a=1", "--repeat", "1000000", "--json"]

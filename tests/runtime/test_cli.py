@@ -37,6 +37,7 @@ def printed(*arguments: str) -> Any:
 # -- list ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_list_has_a_row_for_each_revision_with_tabs_when_piped() -> None:
     header, *rows = [line.split("\t") for line in invoke("list").output.splitlines()]
     assert [row[0] for row in rows] == list(REVISIONS)
@@ -52,6 +53,7 @@ def test_list_has_a_row_for_each_revision_with_tabs_when_piped() -> None:
         assert info["STATUS"] == ("latest" if row[0] == DATED[-1] else current.pin.status)
 
 
+@pytest.mark.slow
 def test_list_as_json() -> None:
     document = printed("list", "--json")
     assert document["format"] == 1
@@ -230,6 +232,7 @@ def on_terminal(*arguments: str, columns: int = 80) -> str:
     return b"".join(chunks).decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("list",), ("show", FIFTH, "--type", "Tool")])
 def test_a_terminal_gets_aligned_columns(arguments: tuple[str, ...]) -> None:
     output = on_terminal(*arguments, columns=100)
@@ -306,6 +309,7 @@ def test_a_command_whose_extra_is_missing_says_which() -> None:
     assert "(requires mcprev[codegen])" in listed.stdout
 
 
+@pytest.mark.slow
 def test_the_process_looks_for_no_garbage_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     at_end: list[object] = []
     monkeypatch.setattr("atexit.register", at_end.append)

@@ -59,6 +59,7 @@ def test_a_reader_that_stops_early_is_no_error(arguments: tuple[str, ...]) -> No
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     "arguments",

@@ -129,6 +129,7 @@ def test_a_record_is_one_line_of_json_whatever_it_has() -> None:
     assert found["time"].endswith("+00:00")
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 def test_all_processes_write_json_and_probes_are_not_in_it(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(

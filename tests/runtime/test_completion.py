@@ -149,6 +149,7 @@ def test_bash_completes(tmp_path: Path) -> None:
     assert bash(tmp_path, "show", "la", then='echo "${COMPREPLY[@]}"') == ["latest"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(which("bash") is None, reason="there is no bash")
 def test_a_foreign_name_is_a_word_in_bash_and_never_a_command(tmp_path: Path) -> None:
     file = HOSTS["cursor"].file()

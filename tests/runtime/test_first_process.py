@@ -45,6 +45,7 @@ def can_be_alone() -> bool:
     )
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 @pytest.mark.skipif(not can_be_alone(), reason="no PID namespace may be made here")
 @pytest.mark.parametrize("workers", [(), ("--workers", "1")], ids=["one process", "a supervisor"])

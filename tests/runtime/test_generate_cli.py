@@ -310,6 +310,7 @@ ODD: Final = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_tool_and_argument_can_be_called_whatever_its_name() -> None:
     properties = {name: {"type": "string", "description": name} for name in ODD}
     offer(
@@ -694,6 +695,7 @@ def test_a_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert "the variable MINE is not set in the environment" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_server_of_a_configuration_keeps_its_secrets_there() -> None:
     Path("run.py").write_text(RUN, encoding="utf-8")
     entry = {
@@ -751,6 +753,7 @@ def completed(*words: str) -> list[str]:
     return [line.removeprefix("plain,") for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_shell_completes_tools_options_and_values_and_nothing_is_started() -> None:
     generate()
     assert completed("fo") == ["forecast"]
@@ -793,6 +796,7 @@ def price(item: str, count: int = 1) -> str:
 '''
 
 
+@pytest.mark.slow
 def test_a_script_runs_in_any_folder_over_stdio() -> None:
     Path("shop.py").write_text(APP, encoding="utf-8")
     generate(target="shop.py:app")
@@ -809,6 +813,7 @@ def test_a_script_runs_in_any_folder_over_stdio() -> None:
     assert executed("cost", "--item", "tea") == (0, "1 tea\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mcprev.py", "json.py", "-c.py"])
 def test_a_script_may_have_the_name_of_a_module_and_imports_none_beside_it(name: str) -> None:
     generate()
@@ -820,6 +825,7 @@ def test_a_script_may_have_the_name_of_a_module_and_imports_none_beside_it(name:
         assert "Says the weather." in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", sampled_of(SOME_ROWS, [SOME_ROWS[0], SOME_ROWS[-1]]), ids=lambda row: row.name
 )

@@ -233,6 +233,7 @@ WRONG_ID: Final = (
 )
 
 
+@pytest.mark.slow
 def test_an_answer_under_a_wrong_id_is_named_when_none_comes() -> None:
     """The time that the command waits includes the start of the server."""
     row = [row for row in DEFAULT if row.handshake][-1]

@@ -71,6 +71,7 @@ NO_KEYWORDS: list[Any] = [{}, True]
 SCHEMAS = st.recursive(st.sampled_from(NO_KEYWORDS), schemas, max_leaves=5)
 
 
+@pytest.mark.slow
 @req("TOOL-3", "JSCH-1", everywhere=True)
 @settings(max_examples=sampled(75))
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=10))
@@ -129,6 +130,7 @@ def with_definitions(keyword: str) -> st.SearchStrategy[dict[str, Any]]:
     return st.builds(schema, some, st.lists(some, min_size=3, max_size=3))
 
 
+@pytest.mark.slow
 @req("TOOL-3", "JSCH-1", everywhere=True)
 @pytest.mark.parametrize(("keyword", "latest"), [("$defs", True), ("definitions", False)])
 def test_references_mean_what_the_library_says(keyword: str, latest: bool) -> None:

@@ -105,6 +105,7 @@ def test_many_schemas_for_one_value_keep_to_the_deadline(keyword: str, extra: di
     assert asked < 25_000
 
 
+@pytest.mark.slow
 @req("JSCH-3", everywhere=True)
 def test_a_metaschema_keeps_to_the_deadline_too() -> None:
     """The library takes its own class for what says `$schema`, and that has no deadline."""

@@ -208,6 +208,7 @@ TRIED: Final = [
 ]
 
 
+@pytest.mark.slow
 @req("STDIO-7")
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("first", range(0, len(sampled_of(CASES, TRIED)), AT_ONCE))

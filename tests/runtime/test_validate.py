@@ -526,6 +526,7 @@ MESSAGES: Final = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary() | JSON | MESSAGES), st.sampled_from([None, *DEFAULT]))
 def test_nothing_raises(lines: list[Any], row: Revision | None) -> None:
     """BASE-10."""
@@ -701,6 +702,7 @@ def test_command_that_cannot_do_it(tmp_path: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_command_cuts_off_lines_without_end(tmp_path: Path) -> None:
     path = tmp_path / "long"
     with path.open("wb") as file:

@@ -281,6 +281,7 @@ def test_complaints_are_short_and_say_where() -> None:
     assert len(describe(long({"a": "y" * 10_000}), "arguments")) < 600
 
 
+@pytest.mark.slow
 @req("TOOL-3", everywhere=True)
 def test_without_the_library() -> None:
     """Plain schemas need nothing; the others say what to install. Nothing imports it before it is needed."""

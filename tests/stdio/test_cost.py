@@ -129,6 +129,7 @@ def imported(code: str) -> set[str]:
     return set(output.split())
 
 
+@pytest.mark.slow
 def test_import_graph_of_the_stdio_path() -> None:
     """Neither side of stdio imports a library for HTTP, JSON Schema or the command line."""
     modules = imported(
@@ -138,6 +139,7 @@ def test_import_graph_of_the_stdio_path() -> None:
     assert "mcprev.server" not in imported("import mcprev")
 
 
+@pytest.mark.slow
 def test_an_app_on_stdio_imports_nothing_of_http() -> None:
     modules = imported(
         "import mcprev, mcprev.transports.stdio.server\napp = mcprev.App('app', '1')\n"
@@ -146,6 +148,7 @@ def test_an_app_on_stdio_imports_nothing_of_http() -> None:
     assert not {name for name in modules if name == "http" or name.startswith("mcprev.transports.http")}
 
 
+@pytest.mark.slow
 def test_models_are_not_built_before_they_are_needed() -> None:
     """Naming a revision's models imports none, nor does a server until it serves something with params or result."""
     code = """
@@ -184,6 +187,7 @@ def test_importing_the_package_imports_nothing() -> None:
     assert {name for name in modules if name.startswith(("mcprev", "pydantic", "asyncio"))} == {"mcprev"}
 
 
+@pytest.mark.slow
 def test_only_the_spoken_revision_is_imported() -> None:
     code = """
 import asyncio, mcprev
@@ -207,6 +211,7 @@ def test_names_of_the_package() -> None:
     assert mcprev.convert({}, "ping", "result", from_=DEFAULT[0], to=DEFAULT[1]) == {}
 
 
+@pytest.mark.slow
 @req("TOOL-3", at=E)
 def test_plain_schemas_are_checked_without_a_library() -> None:
     """The library is imported by the first tool whose schema needs it, and not for the others."""

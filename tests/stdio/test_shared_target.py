@@ -28,6 +28,7 @@ async def pid(client: mcprev.Client) -> int:
     return int(said(await client.call_tool("pid")))
 
 
+@pytest.mark.slow
 @req("STDIO-5", "LIFE-16")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_each_client_has_a_process_and_ends_no_other(row: Revision) -> None:
@@ -53,6 +54,7 @@ def test_each_client_has_a_process_and_ends_no_other(row: Revision) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-5", "STDIO-7", everywhere=True)
 def test_a_process_that_dies_is_started_again_for_its_own_client() -> None:
     async def main() -> None:
@@ -73,6 +75,7 @@ def test_a_process_that_dies_is_started_again_for_its_own_client() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-5", everywhere=True)
 def test_who_gives_up_connecting_ends_its_own_process_only() -> None:
     async def main() -> None:

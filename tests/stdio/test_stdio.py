@@ -63,6 +63,7 @@ def descriptors() -> int:
 # -- the server ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @req("STDIO-1", "STDIO-2", "STDIO-9")
 @each_row
 def test_our_client_and_our_server(row: Revision) -> None:
@@ -111,6 +112,7 @@ def check_dialogue(output: bytes) -> None:
     assert answers[2]["result"]["content"] == [{"type": "text", "text": "hi"}]
 
 
+@pytest.mark.slow
 @req("STDIO-6", "BASE-10", at=D)
 def test_end_of_input_ends_the_server_stdio_6() -> None:
     """What was asked before the end is answered, then the process is gone, with nothing on stderr but complaints."""
@@ -124,6 +126,7 @@ def test_end_of_input_ends_the_server_stdio_6() -> None:
     check_dialogue(b"\n".join([lines[0], lines[2]]))
 
 
+@pytest.mark.slow
 @req("STDIO-11", everywhere=True)
 def test_files_instead_of_pipes(tmp_path: Path) -> None:
     wanted = tmp_path / "in"
@@ -136,6 +139,7 @@ def test_files_instead_of_pipes(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.mark.slow
 @req("STDIO-6", everywhere=True)
 def test_server_whose_client_is_gone_ends() -> None:
     process = subprocess.Popen(ECHO, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -149,6 +153,7 @@ def test_server_whose_client_is_gone_ends() -> None:
     process.communicate()
 
 
+@pytest.mark.slow
 @req("STDIO-6", everywhere=True)
 def test_handler_that_waits_does_not_keep_the_server() -> None:
     done = raw_server([INITIALIZE, {**CALL, "params": {"name": "wait"}}])
@@ -256,6 +261,7 @@ def test_environment_is_an_allow_list_stdio_10(monkeypatch: pytest.MonkeyPatch, 
     run(main())
 
 
+@pytest.mark.slow
 @req("LIFE-16", "STDIO-4")
 @pytest.mark.parametrize("row", [OLD, LATEST], ids=lambda row: row.name)
 def test_server_that_dies_in_a_call(row: Revision) -> None:
@@ -277,6 +283,7 @@ def test_server_that_dies_in_a_call(row: Revision) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-5", "LIFE-16", everywhere=True)
 @req("STDIO-7", "SUB-5")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
@@ -362,6 +369,7 @@ def test_ladder_ends_every_server_stdio_5(mode: str) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-5", everywhere=True)
 def test_children_of_the_server_end_with_it_stdio_5() -> None:
     async def main() -> None:
@@ -392,6 +400,7 @@ def test_cancelled_while_connecting_leaves_no_process() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-5", everywhere=True)
 def test_fifty_connects_leave_nothing() -> None:
     async def main() -> None:

@@ -61,6 +61,7 @@ def said(result: m.CallToolResult) -> str:
     return block.text
 
 
+@pytest.mark.slow
 @req("STDIO-3", "STDIO-1")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_a_server_reads_nothing_but_messages(row: Revision, tmp_path: Path) -> None:
@@ -87,6 +88,7 @@ def test_a_server_reads_nothing_but_messages(row: Revision, tmp_path: Path) -> N
     assert "notifications/cancelled" in methods
 
 
+@pytest.mark.slow
 @req("STDIO-3")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_noise_of_a_server_is_skipped(row: Revision) -> None:
@@ -98,6 +100,7 @@ def test_noise_of_a_server_is_skipped(row: Revision) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-2", "STDIO-6")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_stdout_holds_messages_only_and_the_end_of_stdin_ends_the_server(row: Revision) -> None:
@@ -114,6 +117,7 @@ def test_stdout_holds_messages_only_and_the_end_of_stdin_ends_the_server(row: Re
         assert noise in done.stderr
 
 
+@pytest.mark.slow
 @req("STDIO-6")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_a_server_that_is_busy_ends_with_its_stdin(row: Revision) -> None:
@@ -123,6 +127,7 @@ def test_a_server_that_is_busy_ends_with_its_stdin(row: Revision) -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.slow
 @req("STDIO-8", "CANC-2", "CANC-7")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_a_cancelled_call_is_a_notification_and_nothing_follows(row: Revision) -> None:
@@ -186,6 +191,7 @@ class Socket:
             await self._connection.aclose()
 
 
+@pytest.mark.slow
 @req("STDIO-11", "LIFE-16")
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
 @each_once

@@ -77,6 +77,7 @@ def present() -> dict[str, bytes]:
     return snapshot(GENERATED)
 
 
+@pytest.mark.slow
 def test_the_repos_packages_are_what_is_generated_byte_for_byte(
     present: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -115,6 +116,7 @@ def test_generated_text_is_plain(present: dict[str, bytes]) -> None:
         assert not any(line != line.rstrip() for line in text.split("\n")), name
 
 
+@pytest.mark.slow
 def test_generating_gives_identical_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
     """The packages of the repo were made with others."""
     out = tmp_path / "types"
@@ -182,6 +184,7 @@ def test_a_run_over_everything_puts_back_edits_and_leaves_strays_alone(tmp_path:
     assert snapshot(target) == {**good, "old/methods.py": b"theirs"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_one_process")
 def test_a_run_over_everything_deletes_the_package_of_a_revision_that_is_not_pinned_any_more(
     tmp_path: Path,
@@ -303,6 +306,7 @@ def test_a_failure_leaves_the_target_untouched(tmp_path: Path, how: str) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "schema", "upstream"]
 
 
+@pytest.mark.slow
 def test_a_failure_while_writing_leaves_the_target_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,6 +367,7 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
     schema, path = write_folder(tmp_path), write_source(tmp_path)
     pipeline.generate(SchemaFolder(schema), tmp_path / "types", custom=custom(schema, path, REVISION))
@@ -396,6 +401,7 @@ def bare(text: str) -> str:
     return ast.unparse(WithoutDocs().visit(ast.parse(text)))
 
 
+@pytest.mark.slow
 @needs_upstream
 @pytest.mark.parametrize("revision", sampled_of(REVISIONS, [REVISIONS[0], REVISIONS[-1]]))
 def test_upstreams_own_file_makes_the_same_models_but_for_the_words_and_is_imported(
@@ -445,6 +451,7 @@ def acme(tmp_path: Path, source: str = SOURCE) -> Path:
     )
 
 
+@pytest.mark.slow
 def test_a_package_of_ones_own_stands_alone(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
     result = pipeline.generate_project(SchemaFolder(schema), acme(tmp_path), tmp_path / "acme-types", "acme")
@@ -463,6 +470,7 @@ def test_a_package_of_ones_own_stands_alone(tmp_path: Path) -> None:
     assert out[:3] == [f"acme_types.acme.models.common_types {REVISION} AcmeForecastResult", "2", "[]"]
 
 
+@pytest.mark.slow
 def test_the_project_file_is_written_once_and_installs_with_what_we_install(tmp_path: Path) -> None:
     schema, path = write_folder(tmp_path), acme(tmp_path)
     pipeline.generate_project(SchemaFolder(schema), path, tmp_path / "acme-types")
@@ -478,6 +486,7 @@ def test_the_project_file_is_written_once_and_installs_with_what_we_install(tmp_
     assert (again.changed, again.warnings) == ((), ())
 
 
+@pytest.mark.slow
 def test_a_project_of_somebody_elses_gets_the_package_and_keeps_every_file(tmp_path: Path) -> None:
     schema, path, out = write_folder(tmp_path), acme(tmp_path), tmp_path / "acme-types"
     for name in ("README.md", "pyproject.toml", "src/acme.py", "latest.py", "__init__.py"):
@@ -556,6 +565,7 @@ export declare namespace Shop {
 """
 
 
+@pytest.mark.slow
 def test_a_file_without_messages_becomes_a_package_of_its_types(tmp_path: Path) -> None:
     path, out = write_source(tmp_path / "acme", TYPES), tmp_path / "acme-types"
     (warning,) = pipeline.generate_project(

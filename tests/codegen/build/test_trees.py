@@ -223,6 +223,7 @@ def writer() -> Iterator[Writer]:
         yield Writer(process)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes_it(
     tmp_path: Path, writer: Writer
 ) -> None:
@@ -374,6 +375,7 @@ def test_what_is_written_and_what_is_deleted_is_counted_apart(tmp_path: Path) ->
     assert f"\n  deleted: the package {os.path.relpath(out)}/v2099_02_02\n" in done
 
 
+@pytest.mark.slow
 def test_a_package_that_takes_the_place_of_another_one_names_it(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
     file, out = tmp_path / "shop.ts", tmp_path / "shop-types"

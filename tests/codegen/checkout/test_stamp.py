@@ -74,6 +74,7 @@ def test_every_difference_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPat
     assert not stamp.up_to_date(SchemaFolder(folder))
 
 
+@pytest.mark.slow
 def test_a_change_of_any_file_of_the_generator_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def _generate(tmp_path: Path) -> None:
     assert f"install it with: {install}\n" in result.stdout
 
 
+@pytest.mark.slow
 def test_the_page_does_what_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, serve, call = snippets("python")
     names: dict[str, Any] = {}

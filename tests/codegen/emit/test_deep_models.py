@@ -34,6 +34,7 @@ def chained(count: int, last: str) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count", "last"), [("row", FLAT, "1"), ("line", 150, "1"), ("ring", 150, "T0")]
 )

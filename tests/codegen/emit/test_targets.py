@@ -86,6 +86,7 @@ def interfaces(revision: str, found: ModuleType) -> typing.Iterator[tuple[str, A
 # -- all targets -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_types_pass_the_strict_type_checkers(folder: Path, constructs: Path, tmp_path: Path) -> None:
     folders = [str(folder), *(str(constructs / f"odd-{target}") for target in NAMES)]
     settings = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "include": folders}

@@ -439,6 +439,7 @@ def report(*packages: Path) -> str:
 NOTHING: Final = "\nset()\n"
 
 
+@pytest.mark.slow
 def test_a_text_of_a_schema_is_text_in_every_generated_file_and_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,6 +458,7 @@ def test_a_text_of_a_schema_is_text_in_every_generated_file_and_runs_nothing(
 TABLE: Final = {library.name: library for library in LIBRARIES}
 
 
+@pytest.mark.slow
 def test_nor_does_it_in_the_types_for_another_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -600,6 +602,7 @@ def test_the_process_reports_what_a_package_does(tmp_path: Path, line: str) -> N
     assert report(tmp_path / "package") != NOTHING
 
 
+@pytest.mark.slow
 def test_a_folder_can_be_called_anything(tmp_path: Path) -> None:
     source = schema(harmless(["1"]))
     found = [
@@ -621,6 +624,7 @@ def test_a_package_hides_none_that_it_imports_and_has_the_name_that_is_imported(
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.slow
 def test_a_large_text_is_a_text(tmp_path: Path) -> None:
     """A comment may be as large as a schema; the length of a literal has a bound."""
     large = f'/** {"x" * (LARGE // 2)} {CALL}"""{"{@link " * (LARGE // 14)} */\nexport type Large = {{text}};'
@@ -731,6 +735,7 @@ CHOSEN: Final = {
 """Names that Python cannot have, or that the package uses itself, and those that a file which is not pinned gets."""
 
 
+@pytest.mark.slow
 def test_what_can_be_no_name_gets_one_that_is_no_harm(tmp_path: Path) -> None:
     members = [quoted(name) for name in CHOSEN["member"]]
     made: list[Path] = []
@@ -759,6 +764,7 @@ LEFT_OUT: Final = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [pytest.param(s, id=str(n)) for n, s in enumerate(LEFT_OUT)])
 def test_a_constant_that_can_be_no_number_or_text_is_left_out_with_a_warning(
     tmp_path: Path, source: str
@@ -820,6 +826,7 @@ export interface Both {{ all: Either[] }}
     assert (done.stdout, done.stderr) == ("Two One True\n", "")
 
 
+@pytest.mark.slow
 def test_names_that_the_package_uses_itself_are_no_harm(tmp_path: Path) -> None:
     pins, path = mini.write_folder(tmp_path), mini.write_source(tmp_path, mini.SOURCE + HIDING)
     pipeline.generate_project(SchemaFolder(pins), path, tmp_path / "hiding", "acme", overlay=False)

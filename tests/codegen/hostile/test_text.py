@@ -311,6 +311,7 @@ def test_logs_of_a_server_are_clean() -> None:
 # -- the two functions ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_both_packages_clean_alike_and_nothing_is_left() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     cleaned = errors.clean(everything)

@@ -290,6 +290,7 @@ export interface Other { _id: 4 }
 """
 
 
+@pytest.mark.slow
 def test_names_that_python_cannot_have_are_chosen(acme: Callable[..., ModuleType]) -> None:
     found: Any = acme("".join(f"export interface {name} {{ a: 1 }}\n" for name in CHOSEN) + MEMBERS, "")
     for name in CHOSEN.values():
@@ -339,6 +340,7 @@ VALUE: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_given_names_are_those_of_classes_and_attributes(acme: Callable[..., ModuleType]) -> None:
     found: Any = acme(CLASHING, GIVEN)
     one = found.models.WholeThing.from_wire(VALUE)
@@ -351,6 +353,7 @@ def test_given_names_are_those_of_classes_and_attributes(acme: Callable[..., Mod
     assert same(made.to_wire(), {"model_config": 1, "copy": []})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["dataclass", "typeddict", "msgspec"])
 def test_given_names_hold_for_every_target(acme: Callable[..., ModuleType], target: str) -> None:
     found = acme(CLASHING, GIVEN, target)
@@ -388,6 +391,7 @@ def test_the_base_class_knows_some_names_by_itself() -> None:
     }
 
 
+@pytest.mark.slow
 def test_all_wrong_names_are_told_at_once_at_types_and_members(tmp_path: Path) -> None:
     path, names = tmp_path / "s.ts", tmp_path / "names.toml"
     path.write_text("export type A = 1;\nexport interface B {\n  a: 1;\n  b: 2;\n}\nexport type C = 4;\n")

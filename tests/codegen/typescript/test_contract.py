@@ -181,6 +181,7 @@ def test_the_reformatter_changes_a_file_and_keeps_its_words() -> None:
         assert words == [t.text for t in tokens(source) if t.kind in ("word", "comment")]
 
 
+@pytest.mark.slow
 @needs_upstream
 @each_revision
 def test_a_reformatted_file_gives_the_identical_ir(revision: str) -> None:
@@ -195,6 +196,7 @@ def test_a_reformatted_file_gives_the_identical_ir(revision: str) -> None:
     check()
 
 
+@pytest.mark.slow
 @each_revision
 def test_a_reformatted_contract_gives_the_identical_ir(revision: str) -> None:
     source = (SCHEMA / revision / "schema.ts").read_text(encoding="utf-8")
@@ -488,6 +490,7 @@ def modules(draw: st.DrawFn) -> ir.Module:
     return ir.Module(tuple(draw(st.permutations(decls))))
 
 
+@pytest.mark.slow
 @settings(max_examples=sampled(30))
 @given(modules())
 def test_any_module_survives_printing(module: ir.Module) -> None:
@@ -497,6 +500,7 @@ def test_any_module_survives_printing(module: ir.Module) -> None:
         assert not isinstance(decl, ir.Alias) or "\n" not in print_inline(decl.type)
 
 
+@pytest.mark.slow
 @settings(max_examples=sampled(20))
 @given(modules(), st.integers(0, 2**32))
 def test_any_module_survives_reformatting(module: ir.Module, seed: int) -> None:
@@ -504,6 +508,7 @@ def test_any_module_survives_reformatting(module: ir.Module, seed: int) -> None:
     assert ir.contract(parse(Reformatter(seeded(seed), noise=True)(text))) == module
 
 
+@pytest.mark.slow
 @given(types_)
 def test_a_printed_type_is_read_back_wherever_it_stands(type_: ir.TypeExpr) -> None:
     names = "".join(f"export type {name} = string;\n" for name in NAMES)

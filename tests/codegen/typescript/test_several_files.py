@@ -277,6 +277,7 @@ def test_many_files_and_long_chains_of_them_end(text: str, told: str) -> None:
         parse('import { A } from "./0"; type T = A', "s.ts", Chain(text), strict=False)
 
 
+@pytest.mark.slow
 def test_more_files_than_the_bound_are_refused() -> None:
     many = "".join(f'import {{ A as A{n} }} from "./{n}"; type T{n} = A{n};' for n in range(1_001))
     with pytest.raises(CodegenError, match="more than 1000 files"):

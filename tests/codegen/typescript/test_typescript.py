@@ -238,6 +238,7 @@ def test_windows_line_ends_make_no_difference() -> None:
     assert parse(source.replace("\n", "\r\n")) == parse(source)
 
 
+@pytest.mark.slow
 @needs_upstream
 def test_windows_line_ends_make_no_difference_to_a_whole_file() -> None:
     from helpers.support import FOURTH, upstream_module

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from helpers.support import DATED, FOURTH, PYTHON_NAMES, ROOT, load
 from mcprev_codegen.python.names import module_name
 
@@ -51,6 +53,7 @@ first.{absent}  # attr-defined
 """
 
 
+@pytest.mark.slow
 def test_mypy_finds_every_mistake(tmp_path: Path) -> None:
     path = tmp_path / "wrong.py"
     newer = load(FOURTH).schema.types.keys() - load(DATED[0]).schema.types.keys()

@@ -77,6 +77,7 @@ async def said(client: mcprev.Client, wanted: str) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @req("STDIO-7", everywhere=True)
 @pytest.mark.parametrize(
     "row", sampled_of([OLDEST, NEWEST, MODERN], [NEWEST, MODERN]), ids=lambda row: row.name
@@ -118,6 +119,7 @@ def test_a_client_on_stdio_keeps_its_session(row: Revision, tmp_path: Path) -> N
     run(main())
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 def test_a_server_over_http_is_at_the_same_address(tmp_path: Path) -> None:
     write(tmp_path / "words.py", "HELLO = 'hello'\n")
@@ -154,6 +156,7 @@ def test_a_server_over_http_is_at_the_same_address(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),

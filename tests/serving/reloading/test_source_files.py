@@ -42,6 +42,7 @@ def names(folder: Path, found: list[str]) -> list[str]:
     return sorted(Path(each).name for each in found if Path(each).is_relative_to(folder))
 
 
+@pytest.mark.slow
 def test_the_imported_files_are_reported_and_their_changes_found_once(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(SERVER)
     (tmp_path / "helper.py").write_text("TEXT = 'one'\n")
@@ -81,6 +82,7 @@ def test_a_file_that_comes_into_a_folder_that_is_read_whole_is_found(tmp_path: P
         assert names(tmp_path, sources.changed()) == ["two.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["TEXT = 1 / 0\n", "TEXT = (\n", "import nowhere_to_be_found\n"])
 def test_the_file_with_a_mistake_is_watched_although_its_import_failed(tmp_path: Path, broken: str) -> None:
     (tmp_path / "server.py").write_text(SERVER)
@@ -93,6 +95,7 @@ def test_the_file_with_a_mistake_is_watched_although_its_import_failed(tmp_path:
         assert names(tmp_path, sources.changed()) == ["helper.py"]
 
 
+@pytest.mark.slow
 @req("LIFE-1", everywhere=True)
 def test_a_file_that_changes_while_the_server_is_imported_has_changed(tmp_path: Path) -> None:
     """The server has what was there before; nobody else would notice until the next change."""
