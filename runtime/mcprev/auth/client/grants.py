@@ -285,24 +285,21 @@ async def _visit(call: PageOpener, url: str) -> str:
 Assertion = Callable[[], Awaitable[str]]
 
 
-class _ProgramAuthorization(TokenAuthorization):
-    """Authorization of a client that is registered already and has a grant other than a user's login."""
-
-    @override
-    async def obtain(
-        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
-    ) -> Obtained:
-        assert client is not None
-        form = await self._grant(runner, place, scopes)
-        asked = tokens.request_token(place, client, form, scopes, self.client_keys)
-        return client, await runner.run(asked), scopes
-
-    async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:
-        """Return the members of the token request that are the grant."""
-        raise NotImplementedError
+async def _granted(
+    keys: ClientKeys,
+    grant: dict[str, str],
+    runner: FlowRunner,
+    place: ProtectedServer,
+    client: Registration | None,
+    scopes: Scopes,
+) -> Obtained:
+    """Request a token for a client that is registered already, by the members of the request that are its grant."""
+    assert client is not None
+    asked = tokens.request_token(place, client, grant, scopes, keys)
+    return client, await runner.run(asked), scopes
 
 
-class ClientCredentials(_ProgramAuthorization):
+class ClientCredentials(TokenAuthorization):
     """Authorization of a program by a client secret or a private key (client credentials grant)."""
 
     def __init__(
@@ -337,11 +334,14 @@ class ClientCredentials(_ProgramAuthorization):
             self.client_keys: ClientKeys = keys
 
     @override
-    async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:
-        return {"grant_type": "client_credentials"}
+    async def obtain(
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
+        grant = {"grant_type": "client_credentials"}
+        return await _granted(self.client_keys, grant, runner, place, client, scopes)
 
 
-class WorkloadIdentity(_ProgramAuthorization):
+class WorkloadIdentity(TokenAuthorization):
     """Authorization of a program by a JWT from its platform (JWT bearer grant, RFC 7523)."""
 
     def __init__(self, assertion: str | Assertion, *, client_id: str, **options: Unpack[AuthOptions]) -> None:
@@ -357,11 +357,14 @@ class WorkloadIdentity(_ProgramAuthorization):
         self._assertion = assertion
 
     @override
-    async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:
-        return {"grant_type": tokens.JWT_BEARER, "assertion": await _text_of(self._assertion)}
+    async def obtain(
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
+        grant = {"grant_type": tokens.JWT_BEARER, "assertion": await _text_of(self._assertion)}
+        return await _granted(self.client_keys, grant, runner, place, client, scopes)
 
 
-class EnterpriseManaged(_ProgramAuthorization):
+class EnterpriseManaged(TokenAuthorization):
     """Authorization by an enterprise identity provider that the server's authorization server trusts.
 
     The user is logged in at the provider and is not asked again.
@@ -393,10 +396,13 @@ class EnterpriseManaged(_ProgramAuthorization):
         self._id_token = id_token
 
     @override
-    async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:
+    async def obtain(
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
         id_token, provided = await _text_of(self._id_token), Registration(self._provider_id)
         exchanged = await runner.run(tokens.exchange(place, self._provider, provided, id_token, scopes))
-        return {"grant_type": tokens.JWT_BEARER, "assertion": exchanged}
+        grant = {"grant_type": tokens.JWT_BEARER, "assertion": exchanged}
+        return await _granted(self.client_keys, grant, runner, place, client, scopes)
 
 
 async def _text_of(assertion: str | Assertion) -> str:
