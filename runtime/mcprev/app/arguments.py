@@ -22,6 +22,7 @@ from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.wire.bounds import check_values
+from mcprev.wire.json_values import is_json_list, is_json_object
 from mcprev_types import details_of
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ def reread_by_schema(
     for _ in range(ROUNDS):
         wrong = {place for place, _ in check(value)}
         if not wrong:
-            return cast("Mapping[str, Json]", value), places
+            reread: Mapping[str, Json] = value
+            return reread, places
         meant = {place: _by_words(_at(value, place)) for place in map(tuple, wrong)}
         changed = frozenset(place for place, found in meant.items() if found is not _at(value, place))
         size += len(to_json(value, inf_nan_mode="null"))
@@ -126,8 +128,8 @@ def reinterpreted(value: Json) -> Json:
     with suppress(ValueError, RecursionError):
         check_values(value.encode(errors="replace"))
         found: Json = json.loads(value)
-        if isinstance(found, dict | list):
-            return cast("Json", found)
+        if is_json_object(found) or is_json_list(found):
+            return found
     return value
 
 
@@ -201,7 +203,7 @@ def _replaced(value: Json, places: Collection[Place], meant: Callable[[Json], Js
     inside: defaultdict[str | int, list[Place]] = defaultdict(list)
     for part, *rest in places:
         inside[part].append(tuple(rest))
-    copy: Any = dict(value) if isinstance(value, OBJECT) else list(cast("list[Json]", value))
+    copy: Any = dict(value) if isinstance(value, OBJECT) else list(value)
     for part, rests in inside.items():
         copy[part] = _replaced(copy[part], rests, meant)
     return copy

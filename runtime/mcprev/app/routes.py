@@ -120,7 +120,8 @@ async def _read(scope: Scope, receive: Receive) -> RouteRequest:
 
 def _response(found: Any, name: str) -> tuple[int, bytes, Pairs]:  # noqa: ANN401 - of a user's function
     """Return the status, body and headers of what a function returned. Raises `TypeError` for what is no response."""
-    status, headers = 200, cast("Mapping[str, str]", {})
+    status: int = 200
+    headers: Mapping[str, str] = {}
     if isinstance(found, tuple):
         parts = cast("tuple[Any, ...]", cast("object", found))
         if not 2 <= len(parts) <= 3 or not isinstance(parts[0], int):

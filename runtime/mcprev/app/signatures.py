@@ -153,27 +153,31 @@ class Function:
         validator: Any = self._adapter.validator
         try:
             if self._plain:
-                return cast("dict[str, Any]", validator.validate_python(given, strict=True))
+                plain: dict[str, Any] = validator.validate_python(given, strict=True)
+                return plain
         except ValidationError as error:
             if error.error_count() > MAX_ERRORS:
                 raise
             # The text decides, and says why.
         # Numbers beyond a double become null, as on the wire.
         text = to_json(given, inf_nan_mode="null")
-        return cast("dict[str, Any]", validator.validate_json(text, strict=True))
+        found: dict[str, Any] = validator.validate_json(text, strict=True)
+        return found
 
     def _lax(self, text: bytes) -> dict[str, Any]:
         """Convert arguments as pydantic does in its lax mode: `"1"` is 1 for an `int`, and `"true"` is True."""
-        return cast("dict[str, Any]", self._adapter.validator.validate_json(text, strict=False))
+        found: dict[str, Any] = self._adapter.validator.validate_json(text, strict=False)
+        return found
 
     def read_texts(self, given: Mapping[str, str | list[str]]) -> dict[str, Any]:
         """Validate and convert strings and lists of them, as of prompts and URIs. Raises `ArgumentError`."""
         try:
             if not all(isinstance(value, str) for value in given.values()):
                 return self._lax(to_json(given))
-            return cast("dict[str, Any]", self._adapter.validate_strings(dict(given)))
+            found: dict[str, Any] = self._adapter.validate_strings(dict(given))
         except ValidationError as error:
             raise ArgumentError(complaints_of(error, dict(given), self.names)) from None
+        return found
 
     async def __call__(self, ctx: Context, arguments: dict[str, Any], *, ready: bool = False) -> object:
         """Call the function with arguments from `read`. Raises the function's exceptions.

@@ -196,7 +196,8 @@ class Bearer:
         A mounted app serves it below its mount path, and its challenges name that URL. For clients that do not read
         challenges, the outer app must serve it at `metadata_path`.
         """
-        return cast("dict[str, Json]", json.loads(self._document))
+        found: dict[str, Json] = json.loads(self._document)
+        return found
 
     # -- verification --------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from mcprev.errors import Json, MissingExtra
 from mcprev.revisions import ADVERTISED
 from mcprev.transports.http.server.access import Access, InvalidToken, as_texts
 from mcprev.transports.http.urls import mask_url
+from mcprev.wire.json_values import is_json_object
 
 try:
     import aiohttp
@@ -425,6 +426,6 @@ async def _json(
         if response.status != 200:
             raise ValueError(f"{mask_url(url)} returned status {response.status}")
     found: Json = json.loads(body)
-    if isinstance(found, dict):
-        return cast("dict[str, Json]", found)
+    if is_json_object(found):
+        return found
     raise ValueError(f"{mask_url(url)} returned JSON that is not an object")

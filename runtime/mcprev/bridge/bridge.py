@@ -26,6 +26,7 @@ from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.core.capabilities import introduction
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
+from mcprev.core.store import is_whole
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.revisions import select
 from mcprev.server.service import Service
@@ -273,7 +274,7 @@ class Bridge(Service):
 
     def _shared_store(self) -> Store | None:
         """Return the store that the workers of the bridge share; None if they share no complete store."""
-        if self.records is None or not hasattr(self.records, "append"):
+        if not is_whole(self.records):
             return None
         from mcprev.stores.memory import MemoryStore
         from mcprev.stores.prefixed import of_service
@@ -282,7 +283,7 @@ class Bridge(Service):
         if isinstance(self.records, MemoryStore):
             # Processes that are tasks of one event loop need no thread to renew their lease.
             found.release = None
-        return cast("Store", found)
+        return found
 
     async def _run(self) -> AsyncGenerator[Front, None]:
         """The lifespan of a bridge: its connections to servers end with it."""

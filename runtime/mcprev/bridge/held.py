@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Hashable
 from secrets import token_urlsafe
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from mcprev.bridge.peers import Peers
 from mcprev.bridge.progress import progress_to
@@ -246,7 +246,7 @@ class HeldCall:
                     answer = self.pair.to_server(answers[key], asked.method, PayloadKind.RESULT)
                 except ConversionError as error:
                     raise InvalidParams(f"Invalid params: the input response '{key}': {error}") from None
-                found[key] = cast("JsonObject", answer)
+                found[key] = answer
         return found
 
     def _open_questions(self) -> dict[str, JsonObject]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from typing_extensions import override
 
@@ -21,6 +21,7 @@ from mcprev.protocol.connection_state import IncomingRequest, RequestKind
 from mcprev.protocol.engine import declares
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.revisions import Revision, TaskSupport
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, VERSION
 
 INITIALIZE: Final = "initialize"
@@ -98,7 +99,7 @@ class ClientIntroduction:
     ) -> ClientIntroduction:
         """Return what the client of a session says of itself in a request, or has said, and in the params of its `initialize`."""
         info = None if params is None else params.get("clientInfo")
-        known = cast("JsonObject", info) if isinstance(info, dict) else None
+        known = info if is_json_object(info) else None
         if isinstance(said, IncomingRequest):
             owner = client_of(said)
             return cls(said.revision, said.capabilities, known, params, sender, owner)
@@ -133,10 +134,7 @@ class ClientIntroduction:
             meta = without(as_object(params.get("_meta")), "progressToken")
             kept: JsonObject = {**without(params, "_meta"), **({"_meta": meta} if meta else {})}
             if self.revision is not revision:
-                kept = cast(
-                    "JsonObject",
-                    convert(kept, INITIALIZE, PayloadKind.PARAMS, from_=self.revision, to=revision),
-                )
+                kept = convert(kept, INITIALIZE, PayloadKind.PARAMS, from_=self.revision, to=revision)
             return {**kept, "protocolVersion": revision.version}
         info = (
             dict(own)
@@ -220,7 +218,7 @@ class ServerIntroduction:
         if pair.same:
             return dict(self.result)
         if self.revision.handshake:
-            found = cast("JsonObject", pair.to_client(self.result, INITIALIZE, PayloadKind.RESULT))
+            found = pair.to_client(self.result, INITIALIZE, PayloadKind.RESULT)
             return {**self._with_tasks(found, pair), "protocolVersion": pair.client.version}
         return {
             **self._common(pair),
@@ -240,7 +238,7 @@ class ServerIntroduction:
         if pair.same:
             return {**self.result, "supportedVersions": versions}
         if not self.revision.handshake:
-            found = cast("JsonObject", pair.to_client(self.result, DISCOVER, PayloadKind.RESULT))
+            found = pair.to_client(self.result, DISCOVER, PayloadKind.RESULT)
             return {**self._with_tasks(found, pair), "supportedVersions": versions}
         common = self._common(pair)
         return {
@@ -257,7 +255,7 @@ class ServerIntroduction:
         info = self.info
         if not info:
             return {"name": own["name"], "version": own["version"]}
-        return cast("JsonObject", pair.to_client(info, "", PayloadKind.IMPLEMENTATION))
+        return pair.to_client(info, "", PayloadKind.IMPLEMENTATION)
 
     def _common(self, pair: Pair) -> JsonObject:
         """Return what both results have in common."""
@@ -297,7 +295,8 @@ def _versions(revisions: tuple[Revision, ...]) -> Iterator[str]:
 def _at(value: JsonObject, kind: PayloadKind, source: Revision, target: Revision) -> JsonObject:
     if source is target:
         return value
-    return cast("JsonObject", convert(value, "", kind, from_=source, to=target, validate=False))
+    found: JsonObject = convert(value, "", kind, from_=source, to=target, validate=False)
+    return found
 
 
 def _with_extensions(before: JsonObject, found: JsonObject, target: Revision) -> JsonObject:

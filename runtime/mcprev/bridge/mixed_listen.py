@@ -7,7 +7,6 @@ ids of the tasks, so that the client sees one stream. It ends with that of the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from typing_extensions import override
 
@@ -91,7 +90,7 @@ class MixedListen(Exchange):
             return
         found = params or {}
         accepted = {**as_object(found.get("notifications")), **self._states.accepted}
-        super().send(method, cast("dict[str, Json]", {**found, "notifications": accepted}))
+        super().send(method, {**found, "notifications": accepted})
         self._states.begin()
 
     def end(self) -> None:

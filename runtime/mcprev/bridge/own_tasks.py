@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.mixed_listen import MixedListen
-from mcprev.bridge.pair import Pair
+from mcprev.bridge.pair import Pair, V
 from mcprev.bridge.progress import progress_to
 from mcprev.bridge.relay import Exchange, refuse_question, unknown_between, wire_error, without_token
 from mcprev.bridge.tasks import cancel_call, follow_to_end, task_of, unrelated
@@ -251,7 +251,7 @@ class OwnTask:
             raise error
         self._count += 1
         answer = await running.ask(f"question-{self._count}", asked, None)
-        return cast("JsonObject", _converted(answer, method, PayloadKind.RESULT, LATEST, server))
+        return _converted(answer, method, PayloadKind.RESULT, LATEST, server)
 
     async def asked(self, asked: IncomingRequest, /) -> None:
         """Ask the client what a server with sessions asks, and answer the server."""
@@ -290,12 +290,13 @@ def _wanted(incoming: IncomingRequest) -> JsonObject:
     return as_object((incoming.params or {}).get("notifications"))
 
 
-def _converted(value: Json, method: str, kind: PayloadKind, source: Revision, target: Revision) -> Json:
-    return value if source is target else convert(value, method, kind, from_=source, to=target)
+def _converted(value: V, method: str, kind: PayloadKind, source: Revision, target: Revision) -> V:
+    found: V = value if source is target else convert(value, method, kind, from_=source, to=target)
+    return found
 
 
 def _at_latest(result: JsonObject, server: Revision) -> JsonObject:
-    return cast("JsonObject", _converted(result, CALL, PayloadKind.RESULT, server, LATEST))
+    return _converted(result, CALL, PayloadKind.RESULT, server, LATEST)
 
 
 def _record(exchange: Exchange) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, TypeAlias, cast, get_args
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 from mcprev.conversion import ConversionContext, PayloadKind, convert, converter
 from mcprev.conversion.ladder import failure
@@ -23,6 +23,8 @@ from mcprev.protocol import mrtr, tasks
 from mcprev.revisions import Revision
 
 logger: Final = logging.getLogger("mcprev.bridge")
+V = TypeVar("V")
+"""A payload: its conversion is an object if it is one."""
 
 
 class Rule(StrEnum):
@@ -93,31 +95,34 @@ class Pair:
         return self.same or (method in self.client.methods and method in self.server.methods)
 
     def to_server(
-        self, value: Json, method: str, kind: PayloadKind, meta: Mapping[str, Json] | None = None
-    ) -> Json:
+        self, value: V, method: str, kind: PayloadKind, meta: Mapping[str, Json] | None = None
+    ) -> V:
         """Return a payload of the client at the server's revision; `meta` is that of stateless requests.
 
         Raises `ConversionError`.
         """
         if self.same:
             return value
-        if isinstance(value, OBJECT) and kind is PayloadKind.RESULT:
-            value = mrtr.without_empty_fields(value)
-        elif isinstance(value, OBJECT) and isinstance(value.get(mrtr.RESPONSES), OBJECT):
+        given: Json = value
+        if isinstance(given, OBJECT) and kind is PayloadKind.RESULT:
+            given = mrtr.without_empty_fields(given)
+        elif isinstance(given, OBJECT) and isinstance(given.get(mrtr.RESPONSES), OBJECT):
             answers = {
                 key: mrtr.without_empty_fields(answer) if isinstance(answer, OBJECT) else answer
-                for key, answer in value[mrtr.RESPONSES].items()
+                for key, answer in given[mrtr.RESPONSES].items()
             }
-            value = {**value, mrtr.RESPONSES: answers}
-        return self._convert(value, method, kind, self.client, self.server, meta)
+            given = {**given, mrtr.RESPONSES: answers}
+        found: V = self._convert(given, method, kind, self.client, self.server, meta)
+        return found
 
-    def to_client(self, value: Json, method: str, kind: PayloadKind) -> Json:
+    def to_client(self, value: V, method: str, kind: PayloadKind) -> V:
         """Return a payload of the server at the client's revision. Raises `ConversionError`."""
+        found = value
         if kind is PayloadKind.RESULT and method in LISTS and not self._policy.strict:
-            return self._valid_to_client(value, method) if self.same else self._list_to_client(value, method)
-        if self.same:
-            return value
-        return self._convert(value, method, kind, self.server, self.client, None)
+            found = self._valid_to_client(value, method) if self.same else self._list_to_client(value, method)
+        elif not self.same:
+            found = self._convert(value, method, kind, self.server, self.client, None)
+        return found
 
     def _valid_to_client(self, value: Json, method: str) -> Json:
         """Return a page of a list without the entries that are not valid, which are reported; what cannot be judged stays."""
@@ -139,8 +144,10 @@ class Pair:
         """Return a page of a list for the client; entries that are not valid are left out and reported."""
 
         def judge(page: JsonObject) -> JsonObject:
-            found = self._convert(page, method, PayloadKind.RESULT, self.server, self.client, None)
-            return cast("JsonObject", found)
+            found: JsonObject = self._convert(
+                page, method, PayloadKind.RESULT, self.server, self.client, None
+            )
+            return found
 
         found, invalid = valid_page(method, value, judge)
         self._invalid.add(invalid)
@@ -154,7 +161,7 @@ class Pair:
         target = self.client if to_client else self.server
         if self.has(method):
             convert = self.to_client if to_client else self.to_server
-            found = cast("JsonObject", convert(found, method, PayloadKind.ERROR))
+            found = convert(found, method, PayloadKind.ERROR)
         if found.get("code") in target.barred_codes:
             found["code"] = INTERNAL_ERROR
         return found

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcprev.bridge.answers import LATE, LOOK, SERVES, Gone, answer_of
 from mcprev.bridge.forwarded import ForwardedExchange, ForwardedRequest
@@ -54,7 +54,9 @@ class Serving:
     """What one worker does for another one, in the current task."""
 
     def __init__(self, worker: int, request: str) -> None:
-        self.task: asyncio.Task[Any] = cast("asyncio.Task[Any]", asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        self.task: asyncio.Task[Any] = task
         self.worker = worker
         """For whom."""
         self.request = request

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import cast
 
 from mcprev.bridge.held import Keeper
 from mcprev.bridge.introduction import ClientIntroduction
@@ -41,6 +40,7 @@ from mcprev.protocol.subscriptions import (
     accepted_filter,
     wants,
 )
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.meta_keys import SUBSCRIPTION_ID
 
 
@@ -133,9 +133,9 @@ class ListenStream:
     ) -> None:
         """`take` returns a connection to the server, which `holder` has exclusively, if there is one."""
         asked: Json = (exchange.incoming.params or {}).get("notifications")
-        if not isinstance(asked, dict):
+        if not is_json_object(asked):
             raise InvalidParams("Invalid params: notifications is missing")
-        self._asked = cast("JsonObject", asked)
+        self._asked = asked
         self._clients = clients
         self._exchange = exchange
         self._client = client
@@ -248,7 +248,8 @@ class ListenStream:
                 ]
                 accepted = accepted_filter(self._asked, capable)
             member = CHANGES[Changed.RESOURCE].member
-            for uri in cast("list[str]", accepted.get(member) or ()):
+            wanted: list[str] = accepted.get(member) or []
+            for uri in wanted:
                 try:
                     await receiver.subscribe(upstream, uri, more=1)
                 except RpcError as error:
@@ -279,11 +280,9 @@ class ListenStream:
 
     def changed(self, kind: Changed, method: str, params: JsonObject) -> None:
         """Send a change that the stream carries."""
-        if self._visit is not None and wants(
-            self._accepted or {}, kind, cast("str | None", params.get("uri"))
-        ):
+        if self._visit is not None and wants(self._accepted or {}, kind, params.get("uri")):
             pair = self._visit.pair
-            self._send(method, cast("JsonObject", pair.to_client(params or {}, method, PayloadKind.PARAMS)))
+            self._send(method, pair.to_client(params or {}, method, PayloadKind.PARAMS))
 
     # -- at a stateless server -------------------------------------------------------------------------------------
 
@@ -300,10 +299,10 @@ class ListenStream:
         def take(method: str, given: dict[str, Json]) -> None:
             if not pair.has(method):
                 return
-            found = named(cast("JsonObject", pair.to_client(given, method, PayloadKind.PARAMS)))
+            found = named(pair.to_client(given, method, PayloadKind.PARAMS))
             if method != ACKNOWLEDGED or self._begun(as_object(found.get("notifications"))):
                 exchange.send(method, found)
 
         params = exchange.params(pair, None if pair.same else self._client.stamp(upstream.revision))
         result = await upstream.call(LISTEN, params, total=None, listener=take, caller=exchange)
-        return named(cast("JsonObject", pair.to_client(result, LISTEN, PayloadKind.RESULT)))
+        return named(pair.to_client(result, LISTEN, PayloadKind.RESULT))

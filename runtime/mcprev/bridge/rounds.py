@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from mcprev.bridge.introduction import ClientIntroduction
 from mcprev.bridge.tasks import follow_to_end
@@ -56,9 +56,9 @@ class Rounds:
         found = await self._answers({key: request})
         if isinstance(found, str):
             raise InvalidParams(found)
-        return cast("JsonObject", found[key])
+        return found[key]
 
-    async def _answers(self, asked: Mapping[str, JsonObject]) -> dict[str, Json] | str:
+    async def _answers(self, asked: Mapping[str, JsonObject]) -> dict[str, JsonObject] | str:
         """Return the client's answers to questions, or why one cannot be asked. Raises `McpError`."""
         pair, exchange = self._visit.pair, self._visit.exchange
         capabilities = self._client.capabilities_at(self._visit.upstream.revision)
@@ -78,7 +78,7 @@ class Rounds:
                 key: group.create_task(_outcome(self._ask(method, params, exchange.request)))
                 for key, (method, params) in questions.items()
             }
-        answers: dict[str, Json] = {}
+        answers: dict[str, JsonObject] = {}
         for key, task in tasks.items():
             outcome = task.result()
             if isinstance(outcome, RpcError):

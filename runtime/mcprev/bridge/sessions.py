@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from mcprev.bridge.forwarded import ForwardedRequest
 from mcprev.bridge.introduction import INITIALIZE, ClientIntroduction
@@ -555,7 +555,7 @@ class SessionPeer:
                 if results is None
                 else results.of(exchange, pair, sent, fetch, lambda: not rounds.asked)
             )
-            found = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
+            found = pair.to_client(result, incoming.method, PayloadKind.RESULT)
             exchange.answer(marked(found, pair, server) if incoming.method == TOOL_LIST else found)
 
     async def _run_task(self, visit: Visit, params: dict[str, Json]) -> None:

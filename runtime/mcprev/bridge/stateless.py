@@ -207,7 +207,7 @@ class StatelessClients:
         assert isinstance(receiver, Pooled)
         receiver.upstream = upstream
         exchange.reads(upstream)
-        if cast("tuple[object, ...]", upstream.key)[0] == _STATELESS:
+        if _first(upstream.key) == _STATELESS:
             return upstream
         if not upstream.revision.handshake and upstream in upstreams:
             # It was opened before anybody knew that the server keeps nothing of its clients.
@@ -385,7 +385,7 @@ class StatelessClients:
                 total, results = self.relay.bounds.call, self.relay.results
                 fetch = partial(visit.call, params, total=total)
                 result = await (fetch() if results is None else results.of(exchange, pair, params, fetch))
-            answer = cast("JsonObject", pair.to_client(result, incoming.method, PayloadKind.RESULT))
+            answer = pair.to_client(result, incoming.method, PayloadKind.RESULT)
             exchange.answer(wrapped(self.relay, exchange, answer))
         except (McpError, ConversionError) as error:
             stray = isinstance(error, RequestTimeout)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from mcprev.bridge.introduction import ServerIntroduction
 from mcprev.bridge.pair import Pair
@@ -22,6 +22,7 @@ from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.durations import seconds_of
 from mcprev.protocol.tasks import Status, Support
 from mcprev.revisions import Revision, TaskSupport
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, RELATED
 
 Ask: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -175,11 +176,11 @@ class _Polling:
         error, result = state.get("error"), state.get("result")
         if state["status"] == Status.CANCELLED:
             raise InternalError("the server has cancelled the task")
-        if isinstance(error, dict):
-            raise RpcError.from_wire(cast("JsonObject", error))
-        if not isinstance(result, dict):
+        if is_json_object(error):
+            raise RpcError.from_wire(error)
+        if not is_json_object(result):
             raise InternalError("the task of the server has ended with neither result nor error")
-        return cast("JsonObject", result)
+        return result
 
     async def _look(self, state: JsonObject) -> None:
         """Ask what is asked for the first time, and pass on a new status message."""  # TASKX-3

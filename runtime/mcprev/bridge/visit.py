@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from mcprev.bridge.pair import Pair, Rule
 from mcprev.bridge.progress import progress_to
@@ -58,7 +58,7 @@ class Visit:
     def answer(self, result: dict[str, Json]) -> None:
         """Answer a request of a stateless client with the result of a server with sessions. Raises `ConversionError`."""
         found = self.pair.to_client(result, self.exchange.incoming.method, PayloadKind.RESULT)
-        self.exchange.answer(self.completed(cast("JsonObject", found)))
+        self.exchange.answer(self.completed(found))
 
     def completed(self, result: JsonObject) -> JsonObject:
         """Return a result with the name of the server, which every stateless result has."""  # MOD-7

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, cast
+from typing import Final
 
 from mcprev.bridge.introduction import ClientIntroduction, ServerIntroduction
 from mcprev.bridge.outages import Attempts
@@ -74,7 +74,8 @@ class Watcher:
         """  # SUB-1
         before = self._task
         confirmed = self._begin(upstream, [*uris, uri], lasting=False, missed=False)
-        task = cast("asyncio.Task[None]", self._task)
+        task = self._task
+        assert task is not None
         await asyncio.wait({confirmed}, timeout=self._relay.bounds.wait)
         if not confirmed.done() or confirmed.exception() is not None:
             task.cancel()

@@ -19,6 +19,7 @@ from mcprev.errors import Json, RpcError, SchemaError
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.validation import compile_schema, describe
 from mcprev.protocol.mrtr import without_empty_fields
+from mcprev.wire.json_values import is_json_list, is_json_object
 from mcprev_types.latest import models
 
 REJECTED: Final = -1
@@ -120,9 +121,10 @@ class Answers:
         chosen = await _choice(terminal, "[a]nswer field by field, [d]ecline or [c]ancel? [a] ", "adc")
         if chosen != "a":
             return _result("decline" if chosen == "d" else "cancel")
-        required = set(cast("list[str]", schema.get("required") or []))
+        required: set[str] = set(schema.get("required") or [])
         content: dict[str, Json] = {}
-        for name, given in cast("Mapping[str, Json]", schema.get("properties") or {}).items():
+        members: Mapping[str, Json] = schema.get("properties") or {}
+        for name, given in members.items():
             answered, value = await _field(terminal, name, given, required=name in required)
             if not answered:
                 return _result("cancel")
@@ -189,7 +191,7 @@ def _result(action: str, content: Mapping[str, Json] | None = None) -> models.El
 def _answer_of_file(answer: Json, schema: Mapping[str, Json], *, is_form: bool) -> models.ElicitResult:
     if answer is None or answer in _ACTIONS:
         return _result(answer or "decline", {} if answer == "accept" and is_form else None)
-    if not isinstance(answer, dict) or not is_form:
+    if not is_json_object(answer) or not is_form:
         echo(
             f"Warning: cancelled: an answer in `elicitation` must be an object, or one of {', '.join(_ACTIONS)}",
             err=True,
@@ -202,20 +204,20 @@ def _answer_of_file(answer: Json, schema: Mapping[str, Json], *, is_form: bool) 
             err=True,
         )
         return _result("cancel")
-    return _result("accept", cast("dict[str, Json]", answer))
+    return _result("accept", answer)
 
 
 def _message_of_file(answer: Json) -> models.CreateMessageResult:
     if isinstance(answer, str):
         content = {"type": "text", "text": answer}
         answer = {"role": "assistant", "content": content, "model": "human", "stopReason": "endTurn"}
-    if not isinstance(answer, dict):
+    if not is_json_object(answer):
         raise RpcError("the user rejected the sampling request", code=REJECTED)
-    return models.CreateMessageResult.from_wire(cast("dict[str, Json]", answer))
+    return models.CreateMessageResult.from_wire(answer)
 
 
 def _text_of(content: object) -> str:
-    blocks = cast("list[object]", content) if isinstance(content, list) else [content]
+    blocks = content if is_json_list(content) else [content]
     return "\n".join(
         block.text if isinstance(block, models.TextContent) else f"[{getattr(block, 'type', 'content')}]"
         for block in blocks
@@ -282,15 +284,14 @@ async def _field(terminal: TerminalInput, name: str, schema: Json, *, required: 
 def _options(schema: Mapping[str, Json]) -> list[tuple[str, str]]:
     """Return the choices of a field with their labels."""
     inner: Json = schema.get("items") if schema.get("type") == "array" else schema
-    if not isinstance(inner, Mapping):
+    if not is_json_object(inner):
         return []
-    found = cast("Mapping[str, Json]", inner)
-    titled: Json = found.get("oneOf") or found.get("anyOf")
+    titled: Json = inner.get("oneOf") or inner.get("anyOf")
     if isinstance(titled, LIST):
         pairs: list[Mapping[str, Json]] = [each for each in titled if isinstance(each, OBJECT)]
         return [(str(each.get("const")), str(each.get("title") or each.get("const"))) for each in pairs]
-    values = [str(each) for each in cast("list[Json]", found.get("enum") or [])]
-    names = [str(each) for each in cast("list[Json]", found.get("enumNames") or values)]
+    values = [*map(str, inner.get("enum") or [])]
+    names = [*map(str, inner.get("enumNames") or values)]
     return [*zip(values, names, strict=False)]
 
 

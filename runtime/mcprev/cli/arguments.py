@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 
@@ -16,6 +16,7 @@ from mcprev.error_text import did_you_mean
 from mcprev.errors import Json, SchemaError
 from mcprev.json_schema.bounds import LIST, OBJECT, ValidationIssue
 from mcprev.json_schema.validation import SHOWN, compile_schema
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.jsonrpc import MAX_LINE
 
 HINT: Final = "ARGS"
@@ -54,7 +55,7 @@ def _members(word: str, schema: Mapping[str, Json]) -> dict[str, Json]:
 
 def _property(schema: Mapping[str, Json], name: str) -> Json:
     members: Json = schema.get("properties")
-    return cast("Mapping[str, Json]", members).get(name) if isinstance(members, Mapping) else None
+    return members.get(name) if is_json_object(members) else None
 
 
 def typed_value(text: str, schema: Json) -> Json:
@@ -199,6 +200,6 @@ def _told(issue: ValidationIssue, schema: Mapping[str, Json]) -> str:
     where = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     hint = ""
     members: Json = schema.get("properties")
-    if len(path) == 1 and isinstance(members, Mapping) and path[0] not in members:
-        hint = did_you_mean(str(path[0]), cast("Mapping[str, Json]", members))
+    if len(path) == 1 and is_json_object(members) and path[0] not in members:
+        hint = did_you_mean(str(path[0]), members)
     return clean(f"{where[:200]} {text[:300]}{hint}")

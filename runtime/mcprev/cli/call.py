@@ -154,7 +154,7 @@ def _result_in(error: RemoteProtocolError) -> ToolResult:
     from mcprev.client.tool_result import ToolResult
 
     try:
-        return ToolResult.from_wire(cast("dict[str, Json]", error.raw))
+        return ToolResult.from_wire(error.raw)
     except (TypeError, ValidationError):
         raise error from None
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mcprev.cli.exit_codes import ExitCode, Failure
 from mcprev.cli.table import clean, echo, echo_json, show_progress
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -147,5 +148,5 @@ def show_task(client: Client, task: ClientTask, *, as_json: bool, alone: bool = 
 def question(request: Mapping[str, Json]) -> str:
     """Return what an input request asks, for a line of text: the message of a question to the user, else the method."""
     params = request.get("params")
-    message: Json = cast("dict[str, Json]", params).get("message") if isinstance(params, dict) else None
+    message: Json = params.get("message") if is_json_object(params) else None
     return message if isinstance(message, str) else str(request.get("method"))

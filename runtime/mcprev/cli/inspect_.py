@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -33,6 +33,7 @@ from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
 from mcprev.cli.valid_entries import invalid_entries
 from mcprev.core.valid_entries import told_entries
 from mcprev.error_text import last_line
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -297,7 +298,7 @@ def _evidence(step: str) -> str:
 
 def _capability(name: str, value: object) -> str:
     """Return a capability with its enabled options."""
-    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    members = value if is_json_object(value) else {}
     inside = [key for key, switch in members.items() if switch is not False]
     return _line(f"{name} ({', '.join(inside)})" if inside else name)
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev.errors import Json
@@ -54,7 +55,7 @@ def remember(server: NamedServer, name: str, entries: Iterable[Mapping[str, Json
     The entries are JSON of the latest revision.
     """
     known = _recalled(server.given)
-    known[name] = cast("Json", names_of(name, entries))
+    known[name] = names_of(name, entries)
     with suppress(OSError, ValueError):
         _write(_file(server.given), json.dumps(known))
 
@@ -71,8 +72,8 @@ def names_of(name: str, entries: Iterable[Mapping[str, Json]]) -> dict[str, list
 
 def recall(given: Sequence[str], name: str) -> Mapping[str, Sequence[str]]:
     """Return the names that a list of a server had last, each with the names of its arguments; empty if none are known."""
-    found: object = _recalled(given).get(name)
-    return cast("Mapping[str, Sequence[str]]", found) if isinstance(found, dict) else {}
+    found: Json = _recalled(given).get(name)
+    return found if is_json_object(found) else {}
 
 
 def remember_era(server: NamedServer, plan: Plan) -> None:
@@ -109,7 +110,7 @@ def _recalled(given: Sequence[str]) -> dict[str, Json]:
             found: object = json.loads(stream.read(MAX_FILE))
     except (OSError, ValueError, RecursionError):
         return {}
-    return cast("dict[str, Json]", found) if isinstance(found, dict) else {}
+    return found if is_json_object(found) else {}
 
 
 def _file(given: Sequence[str]) -> Path:
@@ -136,7 +137,7 @@ def _arguments(entry: Mapping[str, Json]) -> Iterable[object]:
     schema: Json = entry.get("inputSchema")
     if isinstance(schema, OBJECT):
         members: Json = schema.get("properties")
-        return cast("Iterable[object]", members if isinstance(members, OBJECT) else ())
+        return members if is_json_object(members) else ()
     given: Json = entry.get("arguments")
     return [each.get("name") for each in given if isinstance(each, OBJECT)] if isinstance(given, LIST) else ()
 

@@ -15,7 +15,7 @@ from copy import copy
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -227,7 +227,7 @@ class ToolCommand(click.Command):
 
         self._tool = str(tool["name"])
         self._all = False
-        self._schema = cast("Mapping[str, Json]", tool.get("inputSchema", {}))
+        self._schema: Mapping[str, Json] = tool.get("inputSchema", {})
         self._known = "inputSchema" in tool
         self._arguments: list[ArgumentOption] = tool_options(self._schema)
         about = help_text(tool.get("description") or tool.get("title"))

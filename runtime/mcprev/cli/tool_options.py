@@ -10,7 +10,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import click
 from typing_extensions import override
@@ -127,7 +127,7 @@ class ArgumentOption(click.Option):
     def value_of(self, given: Any) -> Json:  # noqa: ANN401 - as click hands it over
         """Return the value of the argument that was given on the command line."""
         if self.is_flag:
-            return cast("bool", given)
+            return given
         if self.multiple:
             return [self._read(each) for each in given]
         return self._read(given)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from mcprev.core.store import is_whole
 from mcprev.core.temporary_folders import NoTemporaryFolder, temporary_folder
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _sessions(server: Service, settings: HttpSettings) -> str | None:
     only = 'serve only revisions without sessions, with `revisions=` or `http={"sessions": False}`'
     if find_spec(SESSIONS) is None:
         return f"sessions ({', '.join(with_sessions)}) are known to one worker only: {only}"
-    if not hasattr(server.records, "append"):
+    if not is_whole(server.records):
         return (
             f"sessions ({', '.join(with_sessions)}) are known to one worker only: pass --store URL, such as sqlite:///app.db for "
             f"workers of one machine, or {only}"

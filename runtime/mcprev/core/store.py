@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
+from typing_extensions import TypeIs
+
 
 class Record(NamedTuple):
     """A record as it is stored."""
@@ -132,6 +134,11 @@ class Store(Records, Protocol):
         Waits of this loop end with `StoreError`. Any task may call it; further calls have no effect.
         """
         ...
+
+
+def is_whole(records: Records | None) -> TypeIs[Store]:
+    """Return whether records are those of a whole store, with indexes and logs."""
+    return hasattr(records, "append")
 
 
 COMMAND_STORE: Final[ContextVar[Records | None]] = ContextVar("COMMAND_STORE", default=None)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcprev.dev.argument_check import argument_problems
 from mcprev.dev.calls import SHOWN, PageCall, TooManyCalls
@@ -33,6 +33,7 @@ from mcprev.dev.verdicts import shown
 from mcprev.errors import Json
 from mcprev.revisions import ALL, revision_named
 from mcprev.wire.bounds import check_values
+from mcprev.wire.json_values import is_json_list, is_json_object
 
 if TYPE_CHECKING:
     from mcprev.dev.events import SeenEvent
@@ -99,9 +100,9 @@ class Asked:
         found: object = self.members.get(name)
         if found is None:
             return {}
-        if not isinstance(found, dict):
+        if not is_json_object(found):
             raise Refusal(400, f"`{name}` is not an object", f"$.{name}")
-        return cast("dict[str, Json]", found)
+        return found
 
     def flag(self, name: str) -> bool:
         """Return a boolean of the body, false if there is none. Raises `Refusal`."""
@@ -359,13 +360,13 @@ class PageApi:
     async def _roots(self, asked: Asked) -> Answer:
         roots: object = asked.members.get("roots")
         if roots is not None:
-            if not isinstance(roots, list):
+            if not is_json_list(roots):
                 raise Refusal(400, "`roots` must be a list or null", "$.roots")
-            for number, root in enumerate(cast("list[object]", roots)):
-                uri = cast("dict[str, Json]", root).get("uri") if isinstance(root, dict) else None
+            for number, root in enumerate(roots):
+                uri = root.get("uri") if is_json_object(root) else None
                 if not isinstance(uri, str) or not uri.lower().startswith("file://"):
                     raise Refusal(400, "the `uri` of a root must begin with file://", f"$.roots[{number}]")
-        self._inspector.questions.roots = cast("list[object] | None", roots)
+        self._inspector.questions.roots = roots
         self._inspector.roots_changed()
         return Answer()
 
@@ -428,6 +429,6 @@ def _object(body: bytes) -> dict[str, Json]:
         found: object = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not is_json_object(found):
         raise Refusal(400, "the body is not a JSON object")
-    return cast("dict[str, Json]", found)
+    return found

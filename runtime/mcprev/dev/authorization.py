@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Final, cast
+from typing import Final
 
 from mcprev.auth.client.credentials import check_server
 from mcprev.auth.client.grants import OAuth
@@ -118,8 +118,8 @@ class _ShownTokens:
             self._show_registration(issuer, registration)
 
     def _show_registration(self, issuer: str, found: Registration) -> None:
-        detail = {"issuer": issuer, **cast("dict[str, Json]", Redactor().json(asdict(found)))}
-        self._steps.add("registration", detail)
+        masked: dict[str, Json] = Redactor().json(asdict(found))
+        self._steps.add("registration", {"issuer": issuer, **masked})
 
     def _show(self, key: TokenKey, tokens: Tokens) -> None:
         self._steps.add(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from typing import Final, cast
+from typing import Final
 
 from mcprev.errors import Json
+from mcprev.wire.json_values import is_json_list, is_json_object
 
 LINES: Final = 1000
 """How many log lines wait for a slow reader."""
@@ -27,10 +28,10 @@ def to_json(value: Json) -> str:
 
 def _finite(value: Json) -> Json:
     found: object = value
-    if isinstance(found, dict):
-        return {name: _finite(item) for name, item in cast("dict[str, Json]", found).items()}
-    if isinstance(found, list):
-        return [_finite(item) for item in cast("list[object]", found)]
+    if is_json_object(found):
+        return {name: _finite(item) for name, item in found.items()}
+    if is_json_list(found):
+        return [_finite(item) for item in found]
     return None if isinstance(found, float) and (found != found or abs(found) == float("inf")) else value
 
 

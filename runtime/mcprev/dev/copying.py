@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from mcprev.dev.calls import member_text
 from mcprev.dev.saving import masked_headers
@@ -14,6 +14,7 @@ from mcprev.hosts.masking import masked_words
 from mcprev.hosts.named_server import is_url
 from mcprev.json_schema.redaction import Redactor
 from mcprev.transports.http.urls import mask_url
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev.dev.calls import PageCall
@@ -60,15 +61,14 @@ def copied_event(inspector: Inspector, event: SeenEvent, kind: str) -> str:
         raise CannotCopy("only a request of the client can be copied in this form")
     text = member_text(masked.decode(errors="replace"), "params")
     params: Json = {} if text is None else json.loads(text)
-    if not isinstance(params, dict):
+    if not is_json_object(params):
         raise CannotCopy("the params are not an object")
-    shown = cast("dict[str, Json]", params)
-    meta: object = shown.get("_meta")
+    meta: object = params.get("_meta")
     if isinstance(meta, dict):
         # What the client adds to each request itself.
-        shown = {name: value for name, value in shown.items() if name != "_meta"}
+        params = {name: value for name, value in params.items() if name != "_meta"}
     make = _command if kind == "command" else _test
-    return make(inspector, event.method, shown, event.revision)
+    return make(inspector, event.method, params, event.revision)
 
 
 def _indented(body: bytes) -> str:
@@ -85,7 +85,7 @@ def _indented(body: bytes) -> str:
 
 def _command(inspector: Inspector, method: str, params: dict[str, Json], revision: str | None) -> str:
     """Return a line of `mcprev call`, `read`, `prompt` or `complete`."""
-    shown = cast("dict[str, Json]", Redactor().json(params))
+    shown: dict[str, Json] = Redactor().json(params)
     words = _words(inspector)
     server, after = ([], words) if words[:1] == ["--"] else (words, [])
     name: Json = shown.get("name")
@@ -127,7 +127,7 @@ def _curl(event: SeenEvent, body: bytes) -> str:
     if not is_url(exchange.url) or not _NAME.fullmatch(exchange.verb):
         raise CannotCopy("its URL or method is not one of HTTP; copy it as JSON")
     words = ["curl", "-N", "--globoff", "-X", exchange.verb, "--url", mask_url(exchange.url)]
-    for name, value in cast("list[list[str]]", masked_headers(exchange.sent)):
+    for name, value in masked_headers(exchange.sent):
         if not _NAME.fullmatch(name):
             raise CannotCopy(f"{name!r:.100} is not a header name; copy it as JSON")
         if name.lower() not in _LEFT_OUT:
@@ -152,7 +152,7 @@ def _line(words: list[str]) -> str:
 
 def _test(inspector: Inspector, method: str, params: dict[str, Json], revision: str | None) -> str:
     """Return a test of pytest that makes the call."""
-    shown = cast("dict[str, Json]", Redactor().json(params))
+    shown: dict[str, Json] = Redactor().json(params)
     options = "" if revision is None else f", revisions=[{revision!r}]"
     options += ", extensions=[HOST]" if inspector.pages else ""
     if method == _TOOL:

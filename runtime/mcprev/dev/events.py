@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from mcprev.errors import Json
+from mcprev.wire.json_values import is_json_list, is_json_object
 from mcprev.wire.jsonrpc import (
     Notification,
     Request,
@@ -132,7 +133,7 @@ class Seen:
 def member(value: Json, name: str) -> Json:
     """Return a member of an object; None for any other value."""
     found: object = value
-    return cast("dict[str, Json]", found).get(name) if isinstance(found, dict) else None
+    return found.get(name) if is_json_object(found) else None
 
 
 def subject(message: Request | Notification) -> str:
@@ -146,19 +147,18 @@ def subject(message: Request | Notification) -> str:
 
 def result_label(result: Json) -> str:
     """Return a few words on a result."""
-    if not isinstance(cast("object", result), dict):
+    if not is_json_object(result):
         return ""
-    members = cast("dict[str, Json]", result)
-    if members.get("isError") is True:
+    if result.get("isError") is True:
         return "the tool failed"
-    kind = members.get("resultType")
+    kind = result.get("resultType")
     if isinstance(kind, str) and kind != "complete":
         return line(kind)
     for name in _LISTED:
-        found: object = members.get(name)
-        if isinstance(found, list):
-            return f"{len(cast('list[object]', found))} {name}"
-    action = members.get("action")
+        found: object = result.get(name)
+        if is_json_list(found):
+            return f"{len(found)} {name}"
+    action = result.get("action")
     return line(action) if isinstance(action, str) else ""
 
 

@@ -16,6 +16,7 @@ from mcprev.dev.channels import Channels
 from mcprev.errors import ConversionError, Json, McpError, MethodNotFound
 from mcprev.json_schema.bounds import LIST
 from mcprev.revisions import LATEST
+from mcprev.wire.json_values import is_json_list, is_json_object
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
@@ -52,8 +53,8 @@ class Lists:
         """Return the item of a list whose member has a value; None if there is none."""
         items: list[Json] = self._lists.get(kind, {}).get("items") or []
         for item in items:
-            found = cast("dict[str, Json]", item)
-            if isinstance(cast("object", item), dict) and found.get(member) == value:
+            if is_json_object(item) and item.get(member) == value:
+                found: dict[str, Json] = item
                 return found
         return None
 
@@ -113,11 +114,7 @@ class Lists:
 def _named(kind: str, items: Sequence[Json]) -> list[Json]:
     """Return the items that are objects with a name, which the page needs to list them."""
     member = KINDS[kind][3]
-    return [
-        item
-        for item in items
-        if isinstance(item, dict) and isinstance(cast("dict[str, object]", item).get(member), str)
-    ]
+    return [item for item in items if is_json_object(item) and isinstance(item.get(member), str)]
 
 
 async def _read(client: Client, method: str, member: str, items: list[Json]) -> str | None:
@@ -133,9 +130,9 @@ async def _read(client: Client, method: str, member: str, items: list[Json]) -> 
         async with aclosing(read_pages(method, fetch, ListBudget.take, clock=clock)) as pages:
             async for page in pages:
                 found: object = page.get(member)
-                if not isinstance(found, list):
+                if not is_json_list(found):
                     return f"the result has no list `{member}`"
-                items += cast("list[object]", found)
+                items += found
                 with suppress(ConversionError):  # the page as a whole is not valid, but shown
                     invalid += valid_page(method, page, up)[1]
     except ListTooLong as error:

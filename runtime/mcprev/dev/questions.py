@@ -17,6 +17,7 @@ from mcprev.core.input_requests import response_error
 from mcprev.dev.channels import Channels, to_json
 from mcprev.errors import Json, RpcError
 from mcprev.protocol.mrtr import without_empty_fields
+from mcprev.wire.json_values import is_json_object
 from mcprev_types import Model, with_json_paths
 from mcprev_types.latest import models
 
@@ -152,17 +153,16 @@ class Questions:
 
     def _read(self, method: str, given: Mapping[str, Json]) -> dict[str, Json]:
         """Return the answer in what the page sent. Raises `AnswerError`."""
-        for name in ("error", "result"):
-            value: object = given.get(name)
-            if value is not None and not isinstance(value, dict):
+        error, result = given.get("error"), given.get("result")
+        for name, value in (("error", error), ("result", result)):
+            if value is not None and not is_json_object(value):
                 raise AnswerError(f"`{name}` is not an object")
-        if "error" in given:
-            error = cast("dict[str, Json]", given["error"])
+        if is_json_object(error):
             if not isinstance(error.get("code"), int) or not isinstance(error.get("message"), str):
                 raise AnswerError("`error` requires a `code`, a whole number, and a `message`")
             return {"error": error}
-        if "result" in given:
-            return dict(cast("dict[str, Json]", given["result"]))
+        if is_json_object(result):
+            return dict(result)
         action = given.get("action")
         if method != ELICIT or action not in ("accept", "decline", "cancel"):
             raise AnswerError(
@@ -200,7 +200,7 @@ class Questions:
 
 def _kind(method: str, params: Json) -> str:
     """Return what one saved answer is for: a method, and apart from its forms the URLs of elicitation, which a user has to see."""
-    mode: Json = cast("dict[str, Json]", params).get("mode") if isinstance(params, dict) else None
+    mode: Json = params.get("mode") if is_json_object(params) else None
     return method if mode in (None, "form") else f"{method} ({mode})"
 
 

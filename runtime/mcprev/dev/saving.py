@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import from_json
 
@@ -22,6 +22,7 @@ from mcprev.dev.events import DIRECTIONS, Seen, SeenEvent, SeenExchange
 from mcprev.errors import Json
 from mcprev.json_schema.redaction import Redactor
 from mcprev.transports.http.urls import mask_url
+from mcprev.wire.json_values import is_json_list, is_json_object
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev.wire.payloads import MASK, is_secret, mask_text
 
@@ -223,9 +224,9 @@ def _object(line: bytes) -> dict[str, Any]:
         found: object = from_json(line)
     except ValueError:
         found = json.loads(line)  # reads halves of surrogate pairs too, and its errors say where
-    if not isinstance(found, dict):
+    if not is_json_object(found):
         raise TypeError("it is not an object")
-    return cast("dict[str, Any]", found)
+    return found
 
 
 def _begin(found: SavedSession, head: dict[str, Any]) -> None:
@@ -241,12 +242,12 @@ def _begin(found: SavedSession, head: dict[str, Any]) -> None:
 
 def _target_of(value: object) -> dict[str, Json]:
     """Return what a file says of the server, without members that the page has no use for. Raises `TypeError`."""
-    if not isinstance(value, dict):
+    if not is_json_object(value):
         raise TypeError("the target is not an object")
-    found = {name: item for name, item in cast("dict[str, Json]", value).items() if name in _TARGET}
+    found = {name: item for name, item in value.items() if name in _TARGET}
     for name, item in found.items():
         wanted: type = _TARGET[name]
-        texts = cast("list[object]", item) if wanted is list and isinstance(item, list) else []
+        texts = item if wanted is list and is_json_list(item) else []
         if item is not None and not (
             isinstance(item, wanted) and all(isinstance(text, str) for text in texts)
         ):
@@ -296,15 +297,15 @@ def _read_exchange(head: dict[str, Any], exchanges: dict[int, SeenExchange]) -> 
 
 
 def _pairs(value: object) -> Sequence[tuple[str, str]]:
-    found: list[Any] = [*cast("list[object]", value)] if isinstance(value, list) else []
+    found: list[Any] = [*value] if is_json_list(value) else []
     return tuple((str(pair[0]), str(pair[1])) for pair in found)
 
 
 def _keep(found: SavedSession, head: dict[str, Any]) -> None:
     for kind in _KEPT:
         document: object = head.get(kind)
-        if isinstance(document, dict):
-            found.documents[kind].append(cast("dict[str, Json]", document))
+        if is_json_object(document):
+            found.documents[kind].append(document)
             return
     raise ValueError("it is neither a message nor another part of a session")
 

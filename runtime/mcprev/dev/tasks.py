@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from mcprev.dev.channels import Channels
 from mcprev.dev.events import IN, SeenEvent
 from mcprev.errors import Json
 from mcprev.protocol.tasks import CANCEL, GET, LIST, RESULT, STATUS, TASK, TASK_NOTIFICATION
+from mcprev.wire.json_values import is_json_list, is_json_object
 from mcprev.wire.jsonrpc import Message, Notification, Response
 
 KEPT: Final = 1000
@@ -63,7 +64,7 @@ class TaskBoard:
         elif isinstance(message, Response):
             if event.method == LIST:
                 found: object = _members(message.result).get("tasks")
-                for each in cast("list[object]", found) if isinstance(found, list) else ():
+                for each in found if is_json_list(found) else ():
                     self._note(event, each, None)
             elif event.method == RESULT:
                 related: Json = _members(message.result).get("_meta")
@@ -111,4 +112,4 @@ class TaskBoard:
 
 def _members(value: Json) -> dict[str, Json]:
     found: object = value
-    return cast("dict[str, Json]", found) if isinstance(found, dict) else {}
+    return found if is_json_object(found) else {}

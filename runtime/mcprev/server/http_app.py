@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mcprev.core.store import is_whole
 from mcprev.serving.finishing import finishing_tasks, runs_tasks
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.local_sessions import LocalSessions
@@ -32,10 +33,11 @@ def http_app(
     """
     auth = settings.auth
     make_directory: MakeDirectory = LocalSessions
-    if changes is not None and hasattr(server.store, "append"):
+    store = server.store
+    if changes is not None and is_whole(store):
         from mcprev.sharing.sessions import SharedSessions
 
-        make_directory = partial(SharedSessions, server, changes)
+        make_directory = partial(SharedSessions, server, changes, store)
     stopping, busy = partial(finishing_tasks, server), partial(runs_tasks, server)
     several: list[Mapping[str, App | Route]] = [{**routes}, {**settings.routes}]
     if auth is not None:

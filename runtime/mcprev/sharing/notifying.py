@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from mcprev.conversion import PayloadKind, convert
 from mcprev.core.connection import Connection
-from mcprev.core.store import LogBounds, LogItem, Records, Store
+from mcprev.core.store import LogBounds, LogItem, Records, is_whole
 from mcprev.errors import Json
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.revisions import ALL, LATEST, Revision
@@ -29,17 +29,16 @@ async def notify_session(
 
     Without a whole store, the session is one of `connections`. Raises `StoreError`.
     """
-    if store is not None and hasattr(store, "append"):
-        shared = cast("Store", store)
+    if is_whole(store):
         key = key_of(session_id)
-        found = await shared.read(f"session/{key}")
+        found = await store.read(f"session/{key}")
         record = {} if found is None else decode(found)
         name = record.get("session", {}).get("revision")
         revision = next((each for each in ALL if each.name == name), None)
         if revision is None or method not in revision.methods:
             return False
         message = encode_notification(method, _params(method, params, revision))
-        await shared.append(
+        await store.append(
             f"own/{key}", [LogItem(message)], bounds=LogBounds(ttl=log_ttl(record.get("ttl", IDLE)))
         )
         return True

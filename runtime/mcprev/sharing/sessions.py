@@ -66,17 +66,18 @@ class SharedSessions:
         self,
         server: ServerApp[Connection],
         changes: SharedChanges,
+        store: Store,
         settings: HttpSettings,
         sessions: Sessions,
         make: MakeSession,
     ) -> None:
-        """`changes` are those that the processes of the server tell each other; its store is a whole one."""
+        """`changes` are those that the processes of the server tell each other, and `store` has its records."""
         self.server = server
         self._sessions, self._make = sessions, make
         self.clock: Callable[[], float] = sessions.clock
         self._idle, self._get_stream = settings.idle, settings.get_stream
         self.changes: SharedChanges = changes
-        self.store: Store = cast("Store", server.store)
+        self.store: Store = store
         self.resumable: bool = settings.events is not None
         """Whether streams of requests can be resumed."""
         # Workers that share the memory of a process need no thread: its event loop is that of all of them.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar, overload
 
 from typing_extensions import override
 
 from mcprev.core.options import check_store
-from mcprev.core.store import LogBounds, LogItem, LogTail, Record, Records, Store
+from mcprev.core.store import LogBounds, LogItem, LogTail, Record, Records, Store, is_whole
 from mcprev.stores.bounded import BoundedStore, within
 
 LONGEST: Final = 5.0
@@ -93,9 +93,13 @@ class ServiceStore(ServiceRecords):
         await self._shared.aclose()
 
 
+@overload
+def of_service(records: Store, service: str) -> ServiceStore: ...
+@overload
+def of_service(records: Records, service: str) -> ServiceRecords: ...
 def of_service(records: Records, service: str) -> ServiceRecords:
     """Return the records of one service; a `ServiceStore` if they are a whole store. Raises `TypeError` for what is no store."""
     check_store(records)
-    if hasattr(records, "append"):
-        return ServiceStore(BoundedStore(cast("Store", records)), service)
+    if is_whole(records):
+        return ServiceStore(BoundedStore(records), service)
     return ServiceRecords(records, service)

@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Final, cast
+from typing import Final
 from urllib.parse import urlsplit
 
 from mcprev.auth.authorization_server.requests import (
@@ -68,7 +68,8 @@ class ServerFace:
     def of(cls, info: Mapping[str, Json]) -> ServerFace:
         """Return what a server says of itself. Icons that are neither https nor a small image in the URL are left out."""
         icons: dict[bool, str] = {}
-        for icon in cast("Sequence[Mapping[str, Json]]", info.get("icons") or ()):
+        listed: Sequence[Mapping[str, Json]] = info.get("icons") or ()
+        for icon in listed:
             if _policy_of(str(icon["src"])):
                 icons.setdefault(icon.get("theme") == "dark", str(icon["src"]))
         title = info.get("title") or info.get("name") or ""

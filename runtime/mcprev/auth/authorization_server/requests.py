@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
 from mcprev.auth.urls import canonical_resource, split_resource
 from mcprev.errors import Json
+from mcprev.wire.json_values import is_json_list, is_json_object
 
 ClientAuthentication: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]
 METHODS: Final[tuple[ClientAuthentication, ...]] = ("none", "client_secret_basic", "client_secret_post")
@@ -116,11 +117,10 @@ class Grantable:
 # -- clients -----------------------------------------------------------------------------------------------
 
 
-def read_client(found: Json, schemes: frozenset[str], client_id: str) -> ClientRecord:
+def read_client(document: Json, schemes: frozenset[str], client_id: str) -> ClientRecord:
     """Return the client that a registration or metadata document describes. Raises `OAuthError`."""
-    if not isinstance(found, dict):
+    if not is_json_object(document):
         raise OAuthError("invalid_client_metadata", "the metadata of a client must be a JSON object")
-    document = cast("dict[str, Json]", found)
     uris = list_member(document, "redirect_uris")
     if not 0 < len(uris) <= MAX_REDIRECTS:
         raise OAuthError(
@@ -150,7 +150,7 @@ def read_client(found: Json, schemes: frozenset[str], client_id: str) -> ClientR
 def list_member(document: Mapping[str, Json], member: str) -> list[object]:
     """Return a member that is a list, or an empty list."""
     found: object = document.get(member)
-    return cast("list[object]", found) if isinstance(found, list) else []
+    return found if is_json_list(found) else []
 
 
 def check_redirect(uri: Json, schemes: frozenset[str]) -> str:
@@ -191,7 +191,7 @@ def is_document_url(client_id: str) -> bool:
 
 def document_client(found: Json, url: str, schemes: frozenset[str]) -> ClientRecord:
     """Return the client that the document at a URL describes. Raises `OAuthError`."""
-    document = cast("dict[str, Json]", found) if isinstance(found, dict) else {}
+    document = found if is_json_object(found) else {}
     if document.get("client_id") != url:
         raise OAuthError("invalid_client_metadata", "the document does not name its URL as `client_id`")
     client = read_client({"token_endpoint_auth_method": "none", **document}, schemes, url)

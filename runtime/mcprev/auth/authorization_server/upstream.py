@@ -6,7 +6,7 @@ import json
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, cast
+from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from mcprev.auth.authorization_server.grants import User
@@ -19,6 +19,7 @@ from mcprev.auth.client.tokens import PRIVATE_KEY, post_form, seconds, usable_to
 from mcprev.auth.urls import is_same_issuer
 from mcprev.errors import AuthError, Json, TokenRejected
 from mcprev.transports.http.urls import printable
+from mcprev.wire.json_values import is_json_list, is_json_object
 
 MAX_TOKEN: Final = 16 * 1024
 """The maximum size of a provider's token, in characters."""
@@ -180,7 +181,7 @@ def id_claims(provider: Provider, id_token: str, nonce: str, now: float) -> dict
         found: object = json.loads(urlsafe_b64decode(id_token.split(".")[1] + "=="))
     except (ValueError, IndexError, RecursionError):
         found = None
-    claims = cast("dict[str, Json]", found) if isinstance(found, dict) else {}
+    claims = found if is_json_object(found) else {}
     tenant: Json = claims.get("tid")
     issuer = (provider.issuer or "").replace("{tid}", tenant if isinstance(tenant, str) else "")
     audience: Json = claims.get("aud")
@@ -206,7 +207,7 @@ def _userinfo(provider: Provider, token: str) -> Flow[dict[str, Json]]:
     found = read_object(reply.body) if reply.status == 200 else None
     if found is not None and provider.user_in is not None:
         inner: object = found.get(provider.user_in)
-        found = cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}
+        found = inner if is_json_object(inner) else {}
     if found is None:
         raise AuthError(f"{provider.name} did not identify the user ({reply.outcome})")
     if provider.emails_url is not None:
@@ -227,8 +228,8 @@ def _primary(reply: HttpReply) -> str | None:
         found: Json = json.loads(reply.body) if reply.status == 200 else []
     except (ValueError, RecursionError):
         return None
-    for entry in cast("list[object]", found) if isinstance(found, list) else ():
-        said = cast("dict[str, Json]", entry) if isinstance(entry, dict) else {}
+    for entry in found if is_json_list(found) else ():
+        said = entry if is_json_object(entry) else {}
         if said.get("primary") is True and said.get("verified") is True:
             return text(said, "email")
     return None

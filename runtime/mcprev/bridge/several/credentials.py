@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.bridge.introduction import Sender
 from mcprev.bridge.several.options import KEY, UserLogin
@@ -13,6 +13,7 @@ from mcprev.client.targets import Target
 from mcprev.conversion.rules import as_list
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev.bridge.several.login_state import LoginStep
@@ -41,9 +42,9 @@ def auth_of(options: Mapping[str, Json]) -> Authorization | UserLogin | None:
     given: Json = options.get("auth")
     if given is None:
         return None
-    if not isinstance(given, dict):
+    if not is_json_object(given):
         raise TypeError(f"`{KEY}.auth` is not an object")
-    members = cast("dict[str, Json]", given)
+    members: dict[str, Json] = given
     kind: Json = members.get("type")
     if kind not in _MEMBERS:
         raise ValueError(f"`{KEY}.auth.type` is {kind!r:.50}; use {' or '.join(map(repr, _MEMBERS))}")

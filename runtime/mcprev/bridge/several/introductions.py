@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
 
 from mcprev.bridge.several.names import Naming
 from mcprev.bridge.several.options import KINDS
 from mcprev.conversion.rules import JsonObject, as_object
 from mcprev.errors import Json
 from mcprev.revisions import Revision
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.meta_keys import SERVER_INFO
 
 VENDORS = "experimental"
@@ -64,8 +64,8 @@ def joined(objects: Iterable[JsonObject]) -> JsonObject:
     for each in objects:
         for name, value in each.items():
             before: Json = found.get(name)
-            if isinstance(before, dict) and isinstance(value, dict):
-                found[name] = joined((cast("JsonObject", before), cast("JsonObject", value)))
+            if is_json_object(before) and is_json_object(value):
+                found[name] = joined((before, value))
             else:
                 found[name] = before or value
     return found

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlencode, urlsplit
 
 from mcprev.auth.authorization_server.pages import STANDARD
@@ -306,7 +306,7 @@ class Logins:
 
     async def _run(self, offer: JsonObject, step: LoginStep) -> str:
         """Make a step of a login, also if the browser does not wait for it; return why it has failed, or nothing."""
-        sender = str(offer["principal"]), cast("str | None", offer["client"])
+        sender: Sender = str(offer["principal"]), offer["client"]
         target = self.target_of(str(offer["server"]), sender, step)
         if target is None:
             return "users do not log in at the server any more"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
 from mcprev.protocol.uris import MAX_LENGTH, comparable, normalized, spellings
+from mcprev.wire.json_values import is_json_list, is_json_object
 
 if TYPE_CHECKING:
     from mcprev.auth.client.store import TokenStore
@@ -125,12 +126,12 @@ class BridgedServer:
 
 def options_of(entry: Json) -> dict[str, Json]:
     """Return the options in an entry of the configuration. Raises `ValueError` for what cannot be meant."""
-    found: Json = cast("Mapping[str, Json]", entry).get(KEY) if isinstance(entry, Mapping) else None
+    found: Json = entry.get(KEY) if is_json_object(entry) else None
     if found is None:
         return {}
-    if not isinstance(found, dict):
-        raise ValueError(f"`{KEY}` is not an object")  # noqa: TRY004 - a file may say anything
-    members = cast("dict[str, Json]", found)
+    if not is_json_object(found):
+        raise ValueError(f"`{KEY}` is not an object")
+    members: dict[str, Json] = found
     for name in members:
         if name not in _MEMBERS:
             hint = did_you_mean(name, _MEMBERS)
@@ -154,22 +155,21 @@ def _by_kind(
     value: Json = members.get(name)
     if value is None:
         return {}
-    if not isinstance(value, dict):
+    if not is_json_object(value):
         raise TypeError(f"`{KEY}.{name}` is not an object with lists by kind, such as {{'tools': ...}}")
-    found = cast("dict[str, Json]", value)
-    for kind, given in found.items():
+    for kind, given in value.items():
         if wrong := wrong_in(given):
             raise ValueError(f"`{KEY}.{name}.{kind}` is not {wrong}")
-    return found
+    return value
 
 
 def _patterns(value: Json) -> str | None:
-    items = cast("Iterable[object]", value) if isinstance(value, list) else (None,)
+    items = value if is_json_list(value) else (None,)
     return None if all(isinstance(item, str) for item in items) else "a list of strings"
 
 
 def _texts(value: Json) -> str | None:
-    items = cast("dict[str, object]", value).values() if isinstance(value, dict) else (None,)
+    items = value.values() if is_json_object(value) else (None,)
     return None if all(isinstance(item, str) for item in items) else "an object of strings"
 
 

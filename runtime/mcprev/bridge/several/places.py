@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
 from importlib.resources import files
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
-from mcprev.conversion.rules import JsonObject, as_list, as_object
+from mcprev.conversion.rules import OBJECT, JsonObject, as_list, as_object
 from mcprev.errors import Json
 from mcprev.revisions import Revision
 
@@ -50,6 +50,8 @@ class Changes:
 
 
 Rewrite: TypeAlias = Callable[[Json, Changes], Json]
+ObjectRewrite: TypeAlias = Callable[[JsonObject, Changes], JsonObject]
+"""A rewrite of params, a result or an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +139,12 @@ class Places:
 
     # -- rewriting -----------------------------------------------------------------------------------------------
 
-    def params(self, method: str) -> Rewrite | None:
+    def params(self, method: str) -> ObjectRewrite | None:
         """Return the function that rewrites params of a method, or None if they hold nothing."""
         spec = self._methods.get(method)
         return None if spec is None or spec.params is None else self._root((method, "params"), (spec.params,))
 
-    def result(self, method: str) -> Rewrite | None:
+    def result(self, method: str) -> ObjectRewrite | None:
         """Return the function that rewrites results of a method, or None if they hold nothing."""
         spec = self._methods.get(method)
         if spec is None or spec.result is None:
@@ -163,7 +165,8 @@ class Places:
         return self._roots[key]
 
     def _members(self, name: str) -> Mapping[str, JsonObject]:
-        return cast("Mapping[str, JsonObject]", as_object(self._types.get(name, {}).get("properties")))
+        found: Mapping[str, JsonObject] = as_object(self._types.get(name, {}).get("properties"))
+        return found
 
     def _mark(self, owner: str, member: str, schema: JsonObject) -> Mark | None:
         if (owner, member) in _SAID:
@@ -236,13 +239,13 @@ class Places:
             schema = self._types[name]
         choices = as_list(schema.get("anyOf") or schema.get("oneOf"))
         if choices is not None:
-            several = [self._fits(cast("JsonObject", choice)) for choice in choices]
+            several = [self._fits(choice) for choice in choices]
             return lambda value: any(fits(value) for fits in several)
         if schema.get("type") != "object":
             wanted = list if schema.get("type") == "array" else str
             return lambda value: isinstance(value, wanted)
-        required = frozenset(cast("list[str]", schema.get("required") or []))
-        members = cast("Mapping[str, JsonObject]", as_object(schema.get("properties")))
+        required = frozenset[str](schema.get("required") or [])
+        members: Mapping[str, JsonObject] = as_object(schema.get("properties"))
         constants = {member: of["const"] for member, of in members.items() if "const" in of}
 
         def fits(value: Json) -> bool:
@@ -299,9 +302,9 @@ def _each(item: Rewrite | None) -> Rewrite | None:
 
 def _object(members: Mapping[str, Rewrite], others: Rewrite | None) -> Rewrite:
     def rewrite(value: Json, changes: Changes) -> Json:
-        if not isinstance(value, dict):
+        if not isinstance(value, OBJECT):
             return value
-        given = cast("JsonObject", value)
+        given: JsonObject = value
         found = {name: members[name](given[name], changes) for name in members.keys() & given.keys()}
         if others is not None:
             found |= {name: others(each, changes) for name, each in given.items() if name not in members}
@@ -316,10 +319,10 @@ def _unchanged(value: Json, _changes: Changes) -> Json:
 
 def _unknown(value: Json, changes: Changes) -> Json:
     """Rewrite content of a type that the schema does not have: what it calls a URI leads somewhere, too."""
-    if isinstance(value, dict):
+    if isinstance(value, OBJECT):
         return {
             name: changes.uri(item) if name in _UNKNOWN and isinstance(item, str) else _unknown(item, changes)
-            for name, item in cast("JsonObject", value).items()
+            for name, item in value.items()
         }
     items = as_list(value)
     return value if items is None else [_unknown(item, changes) for item in items]

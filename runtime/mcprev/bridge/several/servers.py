@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcprev.bridge.several.member import ServerSpec
 from mcprev.bridge.several.names import Naming
@@ -19,6 +19,7 @@ from mcprev.bridge.upstream import logger
 from mcprev.client.host_config import checked_url, config_entries, naming, target_of_entry, usual
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.errors import Json, one_line
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev.bridge.several.logins import Logins
@@ -92,9 +93,9 @@ def specs_of_entries(entries: Mapping[str, Json], logins: Logins | None = None) 
 def _spec_of_entry(name: str, entry: Json, logins: Logins | None) -> ServerSpec:
     if isinstance(entry, str):
         return _spec(name, checked_url(entry), logins)
-    if not isinstance(entry, Mapping):
+    if not is_json_object(entry):
         raise TypeError("it is not an object; write one with `command` or `url`")
-    members, options = cast("Mapping[str, Json]", entry), options_of(entry)
+    members, options = entry, options_of(entry)
     prefix, per_principal = options.get("prefix"), options.get("perPrincipal", False)
     if prefix is not None and not isinstance(prefix, str):
         raise TypeError(f"`{KEY}.prefix` is not a string")

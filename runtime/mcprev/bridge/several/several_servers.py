@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from mcprev.bridge.introduction import DISCOVER, ClientIntroduction, Sender, sender_of, versions_of
 from mcprev.bridge.relay import Exchange, Outlet, Serve
@@ -39,10 +39,10 @@ class SeveralServers:
 
     def session(self, connection: Connection, client: ClientIntroduction, name: str) -> SeveralSession:
         """Return the client of a session, which has said this of itself."""
-        engine = cast("ServerProtocol", connection.protocol).session
-        return SeveralSession(
-            self.state, connection, client, name, Outlet(self.state, connection, engine, name)
-        )
+        protocol = connection.protocol
+        assert isinstance(protocol, ServerProtocol)
+        outlet = Outlet(self.state, connection, protocol.session, name)
+        return SeveralSession(self.state, connection, client, name, outlet)
 
     def stateless(self, incoming: IncomingRequest) -> Serve:
         """Return what serves a request of a client without a session."""

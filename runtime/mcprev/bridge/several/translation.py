@@ -6,17 +6,18 @@ Strings are replaced by type, at the places that the revision's schema has; text
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from mcprev.bridge.several.names import Names, Naming
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS
-from mcprev.bridge.several.places import Changes, Entries, Mark, Places, Rewrite
+from mcprev.bridge.several.places import Changes, Entries, Mark, ObjectRewrite, Places
 from mcprev.bridge.several.seals import Seals
 from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.errors import InvalidParams, Json
 from mcprev.protocol.mrtr import RESPONSES
 from mcprev.protocol.subscriptions import CHANGES, TASK_IDS, Changed
 from mcprev.protocol.tasks import TASK, TASK_NOTIFICATION
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.meta_keys import RELATED
 
 _TASK_ID: Final = "taskId"
@@ -99,7 +100,7 @@ class Translation:
             return self.task(params)
         rewrite = self._places.params(method)
         changes = self._asking if method.startswith(_TASKS) else self._outward
-        found = params if rewrite is None else cast("JsonObject", rewrite(params, changes))
+        found = params if rewrite is None else rewrite(params, changes)
         return self._related(found, self._outward)
 
     def tells(self, method: str, params: JsonObject | None) -> bool:
@@ -133,27 +134,28 @@ class Translation:
         given = [as_object(item) for item in as_list(page.get(entries.member)) or ()]
         kept = [found for item in given if (found := self.entry(entries, item)) is not None]
         found = self._out(self._places.result(method), {**page, entries.member: kept})
-        return cast("list[JsonObject]", found[entries.member])
+        listed: list[JsonObject] = found[entries.member]
+        return listed
 
     def _name_page(self, tool: JsonObject) -> None:
         meta = as_object(tool.get("_meta"))
         said, changed = meta.get(_UI), dict[str, Json]()
-        if isinstance(said, dict) and isinstance(page := cast("JsonObject", said).get(_PAGE), str):
-            changed[_UI] = {**cast("JsonObject", said), _PAGE: self._outward.uri(page)}
+        if is_json_object(said) and isinstance(page := said.get(_PAGE), str):
+            changed[_UI] = {**said, _PAGE: self._outward.uri(page)}
         if isinstance(meta.get(_UI_PAGE), str):
             changed[_UI_PAGE] = self._outward.uri(meta[_UI_PAGE])
         if changed:
             tool["_meta"] = {**meta, **changed}
 
-    def _out(self, rewrite: Rewrite | None, value: JsonObject) -> JsonObject:
-        return value if rewrite is None else cast("JsonObject", rewrite(value, self._outward))
+    def _out(self, rewrite: ObjectRewrite | None, value: JsonObject) -> JsonObject:
+        return value if rewrite is None else rewrite(value, self._outward)
 
     # -- to the server -------------------------------------------------------------------------------------------
 
     def params(self, method: str, params: JsonObject) -> JsonObject:
         """Return the params of a request of the client for the server. Raises `InvalidParams`."""
         rewrite = self._places.params(method)
-        found = params if rewrite is None else cast("JsonObject", rewrite(params, self._inward))
+        found = params if rewrite is None else rewrite(params, self._inward)
         if method.startswith(_TASKS) and RESPONSES in params:
             responses = self._places.typed("InputResponses")
             if responses is not None:
@@ -163,7 +165,7 @@ class Translation:
     def answer(self, method: str, result: JsonObject) -> JsonObject:
         """Return the client's result of a request of the server."""
         rewrite = self._places.result(method)
-        return result if rewrite is None else cast("JsonObject", rewrite(result, self._answering))
+        return result if rewrite is None else rewrite(result, self._answering)
 
     def filter(self, filter_: JsonObject, uris: list[str]) -> JsonObject:
         """Return the part of a listen filter for the server, which has these resources."""

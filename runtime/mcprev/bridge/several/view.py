@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -31,6 +31,7 @@ from mcprev.protocol.subscriptions import (
     TASK_IDS,
     Changed,
 )
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.meta_keys import SUBSCRIPTION_ID
 
 if TYPE_CHECKING:
@@ -106,9 +107,9 @@ class Listening:
         self._view = view
         self._exchange = exchange
         given: Json = (exchange.incoming.params or {}).get("notifications")
-        if not isinstance(given, dict):
+        if not is_json_object(given):
             raise InvalidParams("Invalid params: notifications is missing")
-        self._filter = cast("JsonObject", given)
+        self._filter = given
         self._uris: dict[str, list[str]] = {}
         """The resources of each server, by its name, as the server calls them."""
         self._streams: dict[Member, asyncio.Task[None]] = {}
