@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 from mcprev.auth.urls import WELL_KNOWN, canonical_resource, is_same_issuer, is_secure
@@ -30,7 +30,6 @@ from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, Json
 from mcprev.revisions import AuthProfile, Revision
 from mcprev.transports.http.security import is_loopback
 from mcprev.transports.http.urls import printable
-from mcprev.wire.json_values import is_json_list, is_json_object
 
 OAUTH: Final = "/.well-known/oauth-authorization-server"
 OPENID: Final = "/.well-known/openid-configuration"
@@ -162,7 +161,7 @@ def read_object(body: bytes) -> dict[str, Json] | None:
         found: object = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return found if is_json_object(found) else None
+    return cast("dict[str, Json]", found) if isinstance(found, dict) else None
 
 
 def text(document: Mapping[str, Json], name: str) -> str | None:
@@ -174,9 +173,9 @@ def text(document: Mapping[str, Json], name: str) -> str | None:
 def texts(document: Mapping[str, Json], name: str) -> tuple[str, ...] | None:
     """Return the non-empty strings of a member that is a list; None if it is not a list."""
     found: object = document.get(name)
-    if not is_json_list(found):
+    if not isinstance(found, list):
         return None
-    return tuple(item for item in found if isinstance(item, str) and item)
+    return tuple(item for item in cast("list[object]", found) if isinstance(item, str) and item)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote, urlencode
 
 from mcprev.auth.client.discovery import BASIC, POST, ProtectedServer, read_object, text
@@ -14,7 +14,6 @@ from mcprev.auth.client.steps import NO_KEYS, ClientKeys, Flow, HttpFetch, HttpR
 from mcprev.auth.client.store import Registration
 from mcprev.errors import Json, TokenRejected
 from mcprev.transports.http.urls import printable
-from mcprev.wire.json_values import is_json_list
 
 if TYPE_CHECKING:
     from mcprev.auth.client.signatures import DpopSigner
@@ -214,7 +213,7 @@ def user_of(id_token: str | None) -> str | None:
 
 def read_scopes(said: object) -> tuple[str, ...] | None:
     """Return the scopes of a token response, which GitHub and Slack separate with commas; None if it names none."""
-    listed = said if is_json_list(said) else ()
+    listed = cast("list[object]", said) if isinstance(said, list) else ()
     words = said.split() if isinstance(said, str) else listed
     names = [word for word in words if isinstance(word, str)]
     if len(names) == 1:
