@@ -37,6 +37,7 @@ from mcprev.app.dependencies import (
     values,
 )
 from mcprev.app.docstrings import description_of
+from mcprev.app.early_errors import MAX_ALL, MAX_UNKNOWN, Validator, early_validator, has_more_values
 from mcprev.app.threads import threads
 from mcprev.callbacks import finished
 from mcprev.errors import Json, ToolError
@@ -45,7 +46,7 @@ from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_f
 from mcprev.server.context import Context
 from mcprev.server.in_threads import EVENT_LOOP
 from mcprev.transports.exiting import RUNNING
-from mcprev_types import MAX_ERRORS, details_of
+from mcprev_types import details_of
 
 Work = Callable[..., object]
 _BARE: Final = {
@@ -106,6 +107,12 @@ class Function:
         schema: Any = self._adapter.core_schema
         self._plain = "fields" in schema and all(_is_plain(it["schema"]) for it in schema["fields"].values())
         """Whether arguments that are valid as they are need no conversion from JSON text."""
+        self._complete = cast("Validator", self._adapter.validator)
+        """Finds all errors."""
+        self._early: Validator = early_validator(self._adapter)
+        """Finds one error of each list, so that wrong arguments take no longer than right ones."""
+        self._most = len(self._arguments) + MAX_UNKNOWN
+        """The maximum number of arguments of which each unknown one is named."""
 
     def refuse(self, why: str, parameter: str | None = None) -> NoReturn:
         """Raise `TypeError` for the function: what is wrong, and what to do instead."""
@@ -124,21 +131,29 @@ class Function:
 
     def read(self, given: Mapping[str, Json]) -> dict[str, Any]:
         """Validate and convert JSON arguments. Raises `ArgumentError` if the schema does not allow them."""
+        many = False
+        if len(given) > self._most:
+            raise ArgumentError(
+                [((), f"has {len(given):,} members, and {self.name}() takes {len(self.names)}")]
+            )
         try:
             try:
-                return self._strict(given)
+                return self._strict(given, self._early)
             except ValidationError as error:
-                many = error.error_count() > MAX_ERRORS
-                wrong = set(given) if many else {each["loc"][0] for each in details_of(error) if each["loc"]}
+                wrong = {each["loc"][0] for each in details_of(error) if each["loc"]} or set(given)
+                many = has_more_values(MAX_ALL, given)
                 if not (many and self._lenient):  # to read many values once more takes long
                     # JSON Schema accepts 1.0 as an integer, pydantic does not, but in its lax mode.
                     with suppress(ValidationError):
                         return self._strict(
-                            {name: _whole(item) if name in wrong else item for name, item in given.items()}
+                            {name: _whole(item) if name in wrong else item for name, item in given.items()},
+                            self._early,
                         )
                 if not self._lenient:
+                    if not many:
+                        self._strict(given, self._complete)  # finds all that is wrong
                     raise
-            found, texts = reread(self._lax, given)
+            found, texts = reread(partial(self._lax, self._early if many else self._complete), given)
         except ValidationError as error:
             raise ArgumentError(complaints_of(error, given, self.names)) from None
         except PydanticSerializationError:
@@ -149,31 +164,28 @@ class Function:
         )
         return found
 
-    def _strict(self, given: Mapping[str, Json]) -> dict[str, Any]:
-        validator: Any = self._adapter.validator
+    def _strict(self, given: Mapping[str, Json], validator: Validator) -> dict[str, Any]:
         try:
             if self._plain:
-                plain: dict[str, Any] = validator.validate_python(given, strict=True)
-                return plain
-        except ValidationError as error:
-            if error.error_count() > MAX_ERRORS:
+                return validator.validate_python(given, strict=True)
+        except ValidationError:
+            if has_more_values(MAX_ALL, dict(given)):
                 raise
             # The text decides, and says why.
         # Numbers beyond a double become null, as on the wire.
         text = to_json(given, inf_nan_mode="null")
-        found: dict[str, Any] = validator.validate_json(text, strict=True)
-        return found
+        return validator.validate_json(text, strict=True)
 
-    def _lax(self, text: bytes) -> dict[str, Any]:
+    @staticmethod
+    def _lax(validator: Validator, text: bytes) -> dict[str, Any]:
         """Convert arguments as pydantic does in its lax mode: `"1"` is 1 for an `int`, and `"true"` is True."""
-        found: dict[str, Any] = self._adapter.validator.validate_json(text, strict=False)
-        return found
+        return validator.validate_json(text, strict=False)
 
     def read_texts(self, given: Mapping[str, str | list[str]]) -> dict[str, Any]:
         """Validate and convert strings and lists of them, as of prompts and URIs. Raises `ArgumentError`."""
         try:
             if not all(isinstance(value, str) for value in given.values()):
-                return self._lax(to_json(given))
+                return self._lax(self._complete, to_json(given))
             found: dict[str, Any] = self._adapter.validate_strings(dict(given))
         except ValidationError as error:
             raise ArgumentError(complaints_of(error, dict(given), self.names)) from None
