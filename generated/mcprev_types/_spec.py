@@ -160,7 +160,7 @@ class ExtensionInfo:
     """An extension: its names, and its versions."""
 
     id: str
-    """The name in the capabilities of both sides."""
+    """The name in the capabilities of both sides; empty for one that no capability declares."""
     title: str
     package: str
     """The name of its package in `mcprev_types.extensions`, which has the types of the newest final version."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -220,3 +220,68 @@ def test_a_schema_may_be_changed_and_an_unknown_type_is_named_with_near_ones() -
         mcprev.schema_of(ROW_E.name, "CallToolResutl")
     with pytest.raises(ValueError, match="2020"):
         mcprev.schema_of("2020-01-01", "Tool")
+
+
+# -- the extensions of MCP -----------------------------------------------------------------------------------
+
+TASK: Final[dict[str, Any]] = {
+    "taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": None,
+}  # fmt: skip
+STATED: Final = ("io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientCapabilities")
+EXTENSION_CALLS: Final[dict[str, tuple[str, dict[str, Any], list[str]]]] = {
+    "a skill": ("skills/get", {"uri": "skill://review/SKILL.md"}, []),
+    "a skill without a name": ("skills/get", {}, ["$.params.uri"]),
+    "a poll with a wrong number": (
+        "events/poll",
+        {"name": "sale", "cursor": None, "maxEvents": 0},
+        ["$.params.maxEvents"],
+    ),
+    "a secret that is none": (
+        "events/subscribe",
+        {"name": "sale", "delivery": {"mode": "webhook", "url": "https://x.example/", "secret": "s"}},
+        ["$.params.delivery.secret"],
+    ),
+}
+EXTENSION_RESULTS: Final[dict[str, tuple[str, dict[str, Any], list[str]]]] = {
+    "a task": ("tools/call", {**TASK, "resultType": "task"}, []),
+    "a task with a wrong status": (
+        "tools/call",
+        {**TASK, "resultType": "task", "status": "lost"},
+        ["$.result.status"],
+    ),
+    "a task without its result": (
+        "tasks/get",
+        {**TASK, "resultType": "complete", "status": "completed"},
+        ["$.result.result"],
+    ),
+    "a skill without a description": (
+        "skills/get",
+        {
+            "resultType": "complete", "ttlMs": 0, "cacheScope": "public",
+            "skill": {
+                "uri": "skill://a/SKILL.md", "frontmatter": {"name": "a"},
+                "resources": [{"uri": "skill://a/SKILL.md", "digest": "sha256:" + 64 * "0", "size": 1}],
+            },
+        },
+        ["$.result.skill.frontmatter.description"],
+    ),
+}  # fmt: skip
+
+
+@each_row
+@pytest.mark.parametrize(("method", "params", "places"), EXTENSION_CALLS.values(), ids=EXTENSION_CALLS)
+def test_a_request_of_an_extension_is_judged_by_its_own_schema(
+    row: Revision, method: str, params: dict[str, Any], places: list[str]
+) -> None:
+    meta: dict[str, Any] = {STATED[0]: row.version, STATED[1]: {}}
+    stated = {} if row.handshake else {"_meta": meta}
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**stated, **params}}
+    assert [each.path for each in mcprev.judge(message, row)] == places
+
+
+@pytest.mark.parametrize(("method", "result", "places"), EXTENSION_RESULTS.values(), ids=EXTENSION_RESULTS)
+def test_a_result_of_an_extension_is_judged_by_its_own_schema(
+    method: str, result: dict[str, Any], places: list[str]
+) -> None:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "result": result}
+    assert [each.path for each in mcprev.judge(message, ROW_E, method=method)] == places

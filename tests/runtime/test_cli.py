@@ -16,10 +16,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from helpers.support import DATED, FIFTH, FIRST, FOURTH, REVISIONS, SCHEMA, THIRD, each_revision, load
+from helpers.support import DATED, DRAFT, FIFTH, FIRST, FOURTH, REVISIONS, SCHEMA, THIRD, each_revision, load
 from mcprev.cli import main
 from mcprev_codegen.emit import meta_json as describe
 from mcprev_codegen.python.names import module_name
+from mcprev_types.extensions.index import EXTENSIONS
 
 RUN: Final = "from mcprev.cli import main; main()"
 
@@ -39,7 +40,8 @@ def printed(*arguments: str) -> Any:
 
 @pytest.mark.slow
 def test_list_has_a_row_for_each_revision_with_tabs_when_piped() -> None:
-    header, *rows = [line.split("\t") for line in invoke("list").output.splitlines()]
+    revisions, _, _ = invoke("list").output.partition("\n\n")
+    header, *rows = [line.split("\t") for line in revisions.splitlines()]
     assert [row[0] for row in rows] == list(REVISIONS)
     assert {len(row) for row in (header, *rows)} == {len(header)}
     for row in rows:
@@ -51,6 +53,44 @@ def test_list_has_a_row_for_each_revision_with_tabs_when_piped() -> None:
         assert current.pin.sha256.startswith(info["SHA256"])
         assert info["TYPES"] == str(len(current.declared.types))
         assert info["STATUS"] == ("latest" if row[0] == DATED[-1] else current.pin.status)
+
+
+VERSIONS: Final = [f"{name}@{version}" for name, info in EXTENSIONS.items() for version in info.versions]
+
+
+@pytest.mark.slow
+def test_list_has_a_row_for_each_version_of_an_extension() -> None:
+    _, _, extensions = invoke("list").output.partition("\n\n")
+    header, *rows = [line.split("\t") for line in extensions.splitlines()]
+    assert [row[0] for row in rows] == VERSIONS
+    tasks = dict(zip(header, rows[VERSIONS.index("tasks@draft")], strict=True))
+    assert (tasks["STATUS"], tasks["BASE"], tasks["NAME"]) == (DRAFT, DRAFT, EXTENSIONS["tasks"].id)
+    listed = printed("list", "--json")["extensions"]
+    assert [f"{row['extension']}@{row['version']}" for row in listed] == VERSIONS
+    assert [row["extension"] for row in listed if row["latest"]] == [*EXTENSIONS]
+
+
+@pytest.mark.parametrize("named", [*VERSIONS, *EXTENSIONS])
+def test_show_describes_a_version_of_an_extension(named: str) -> None:
+    name, _, version = named.partition("@")
+    info = EXTENSIONS[name].versions[version or EXTENSIONS[name].latest]
+    document = printed("show", named, "--json")
+    assert (document["revision"], document["extension"]) == (info.version, EXTENSIONS[name].id)
+    assert len(document["methods"]) == info.requests + info.notifications
+    assert len(document["types"]) == info.types
+    said = invoke("show", named).output
+    assert said.startswith(f"The extension {name}@{info.version} (based on protocol version ")
+    first = document["types"][0]["name"]
+    assert f"{name}@{info.version}" in invoke("show", named, "--type", first).output
+    assert f"export type {first}" in (text := invoke("show", named, "--schema").output) or (
+        f"export interface {first}" in text
+    )
+
+
+def test_show_names_the_versions_that_an_extension_has() -> None:
+    result = CliRunner().invoke(main, ["show", "tasks@1999"])
+    assert result.exit_code == 2
+    assert ", ".join(EXTENSIONS["tasks"].versions) in result.output
 
 
 @pytest.mark.slow

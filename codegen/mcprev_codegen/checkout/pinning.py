@@ -16,6 +16,8 @@ SPEC: Final = "https://modelcontextprotocol.io/specification/{revision}"
 LOCATION: Final = (
     "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/{commit}/schema/{revision}/schema.ts"
 )
+RELEASE: Final = "pkg:"
+"""How the location of a file begins that is part of a published package; its commit is the version of that."""
 _COMMIT: Final = re.compile(r"\b[0-9a-f]{40}\b")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -43,10 +45,13 @@ def import_schema(
     another revision.
     """
     _check_name(revision, of_extension=folder.core is not None)
-    if commit is not None and not _COMMIT.fullmatch(commit):
+    released = location is not None and location.startswith(RELEASE)
+    if commit is not None and not (released or _COMMIT.fullmatch(commit)):
         raise InputError(
             f"--commit '{commit}' is not a commit id: pass all 40 hexadecimal digits, in lower case"
         )
+    if released and commit is None:
+        raise InputError("pass the version of the package with --commit")
     data = inputs.fetch(source) if inputs.is_url(source) else inputs.read_file(Path(source))
     commit = commit or _commit_of(source, data)
     source = inputs.without_secrets(source)

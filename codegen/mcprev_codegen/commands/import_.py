@@ -11,7 +11,11 @@ from mcprev_codegen.terminal import echo
 @click.command("import")
 @click.argument("source", metavar="PATH_OR_URL")
 @click.option("--revision", required=True, metavar="REV", help="The date of the revision, or 'draft'.")
-@click.option("--commit", metavar="SHA", help="The upstream commit, if PATH_OR_URL does not determine it.")
+@click.option(
+    "--commit",
+    metavar="SHA",
+    help="The upstream commit, if PATH_OR_URL does not determine it; the version of a package, if --location is a `pkg:` URL.",
+)
 @click.option("--location", metavar="URL", help="The upstream URL of the file, if it is not the usual one.")
 @click.option("--repin", is_flag=True, help="Replace the pin of REV if it is for another file.")
 @click.option(

@@ -101,7 +101,7 @@ class LazyExports:
 def _schema_json(revision: Revision) -> JsonSchema:
     identifier = f"{revision.pin.spec}/schema.json" if revision.pin else revision.name
     if revision.extension is not None:
-        identifier = f"{revision.extension.id}/{revision.name}/schema.json"
+        identifier = f"{revision.extension.name}/{revision.name}/schema.json"
     return schema_document(revision.schema, " ".join(header_lines(revision)), identifier)
 
 

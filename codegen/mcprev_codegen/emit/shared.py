@@ -85,7 +85,7 @@ def extension_files(versions: Sequence[Revision]) -> dict[str, str]:
         latest = _newest(own)
         assert latest.extension is not None
         names = sorted(name for names in public_names(latest).values() for name in names)
-        doc = f"The extension {latest.extension.id}: {latest.extension.title}. The newest final version, and a package for each."
+        doc = f"The extension {latest.extension.id or latest.extension.name}: {latest.extension.title}. The newest final version, and a package for each."
         exports = {
             code("."): tuple(module_name(version.name) for version in own),
             code(".{}", identifier(module_name(latest.name))): tuple(names),

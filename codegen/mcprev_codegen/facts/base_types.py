@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.facts.revision import Revision
+from mcprev_codegen.facts.vocabulary import EMPTY_RESULT
 from mcprev_codegen.resolve import Schema
 
+_NAME: Final = re.compile(r"\b[A-Z]\w+")
 
-def with_types_of(base: Revision, schema: Schema) -> Schema:
+
+def with_types_of(base: Revision, schema: Schema, facts: Iterable[str]) -> Schema:
     """Return the hoisted schema of an extension with all that it imports as the revision `base` has it, its facts included.
+
+    `facts` are values in the overlay of the extension, which may name further types of the revision.
 
     A declaration of the revision has a path in its span, one of the extension has none. Raises `SchemaError` for a type
     that the revision does not have under the same name.
@@ -26,6 +33,9 @@ def with_types_of(base: Revision, schema: Schema) -> Schema:
                     f"'{decl.name}' refers to '{name}', which is another type in {base.name}; rename the type of that name in this file",
                 )
     used = {name for decl in own for name in ir.references(decl)} - names
+    used |= {name for fact in facts for name in _NAME.findall(fact) if name in base.schema.types}
+    if used and EMPTY_RESULT in base.schema.types:  # that of a request without a result of its own
+        used.add(EMPTY_RESULT)
     reached = ir.reachable(used, lambda name: base.schema.references[name])
     if both := sorted(reached & names):
         raise schema.fail(

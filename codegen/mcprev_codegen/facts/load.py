@@ -239,7 +239,7 @@ def _derived(
     declared = distribute(declared)
     hoisted = hoist(declared)
     if base is not None:
-        hoisted = with_types_of(base, hoisted)
+        hoisted = with_types_of(base, hoisted, [str(entry.new) for entry in load_overlay(folder)])
     schema, facts = apply_overlay(
         hoisted, load_overlay(folder) if overlay else (), problems, may_be_open=may_be_open
     )

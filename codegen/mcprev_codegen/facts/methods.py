@@ -1,7 +1,7 @@
 """The method table of one revision: direction, params, results and capability of each method.
 
-Kind and direction follow from the message unions (ClientRequest, ServerNotification, ...); the members of InputRequest
-are requests inside results. The result of a request is the first of these that exists: the result of
+Kind and direction follow from the message unions (ClientRequest, ServerNotification, ...), in an extension without them from the
+overlay; the members of InputRequest are requests inside results. The result of a request is the first of these that exists: the result of
 `<Stem>ResultResponse`, with further union members as alternates; `<Stem>Result`; EmptyResult. The capability follows
 from the method name (`resources/subscribe`: `resources.subscribe`) unless the overlay states another one. Results that
 no union lists, and the header parameter, come from the overlay only.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mcprev_codegen import ir
 from mcprev_codegen.facts.overlay import OverlayFacts, outdated
 from mcprev_codegen.facts.overlay_file import Problems
-from mcprev_codegen.facts.vocabulary import INPUT_REQUESTS, INPUT_RESPONSES, Side
+from mcprev_codegen.facts.vocabulary import EMPTY_RESULT, INPUT_REQUESTS, INPUT_RESPONSES, Side
 from mcprev_codegen.python import stub
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.support import Kind, MethodSpec, Transport, camel_case
@@ -65,7 +65,8 @@ def check_methods(
     With `unions`, the schema has to declare these unions.
     """
     for method in methods.values():
-        if method.params is None and schema.flat(method.type).get("params"):
+        params = schema.flat(method.type).get("params")
+        if method.params is None and params is not None and params.type != ir.Obj():
             message = f"the params of '{method.type}' must be one named object"
             raise schema.fail(method.type, message)
         if method.kind is Kind.REQUEST:
@@ -113,10 +114,21 @@ class _Table:
             for name in self._union(union):
                 senders.setdefault(name, set()).add(side)
                 sent[name] = kind, transport
+        for name, sender in self.facts.sender.items():
+            senders.setdefault(name, set()).add(self._side(name, sender))
+            sent[name] = (
+                Kind.NOTIFICATION if name.endswith(Kind.NOTIFICATION.capitalize()) else Kind.REQUEST,
+                Transport.JSONRPC,
+            )
         names = [name for name in self.schema.types if name in sent]
         methods = [self._method(n, *sent[n], tuple(s for s in Side if s in senders[n])) for n in names]
         self._check_names(methods)
         return {m.method: m for m in methods}
+
+    def _side(self, name: str, sender: str) -> Side:
+        if sender in (*Side,):
+            return Side(sender)
+        raise self.facts.entries[f"{name}#sender"].fail(f"'{sender}' is no side: use {' or '.join(Side)}")
 
     def _union(self, name: str) -> list[str]:
         if name not in self.schema.types or name in self.imported:
@@ -189,9 +201,9 @@ class _Table:
                 return "response", [m.name for m in members if isinstance(m, ir.Ref)]
         if f"{stem}Result" in types:
             return "naming", [f"{stem}Result"]
-        if "EmptyResult" not in types:
+        if EMPTY_RESULT not in types:
             raise self.schema.fail(name, f"'{name}' has no result: declare {stem}Result or EmptyResult")
-        return "empty", ["EmptyResult"]
+        return "empty", [EMPTY_RESULT]
 
     def _capability(self, method: str, kind: Kind, senders: tuple[Side, ...]) -> str | None:
         """Return the capability from the overlay or from the method name; None if the method needs none."""

@@ -11,6 +11,7 @@ generation stops, and the entry has to be compared with the specification again.
     method#capability       the capability that the method needs, of the receiver, or of the sender for list changes;
                             expected is the one that the method's name implies, new may be "" for none
     method#alternate        a further result type
+    Type#sender             the side, `client` or `server`, that sends a message which no union lists, in an extension
     method#name_param       the parameter that the Mcp-Name header repeats; new may be "" for none
 
 and refer to types after `hoist`, in which inline objects have names. A union whose members are distinguished by their
@@ -48,6 +49,7 @@ class OverlayFacts:
     capability: dict[str, str] = field(default_factory=dict[str, str])
     alternate: dict[str, str] = field(default_factory=dict[str, str])
     name_param: dict[str, str] = field(default_factory=dict[str, str])
+    sender: dict[str, str] = field(default_factory=dict[str, str])
     patched: list[str] = field(default_factory=list[str])
     """The members that an entry replaced or added, as `Type.member`."""
     entries: dict[str, OverlayEntry] = field(default_factory=dict[str, OverlayEntry])
@@ -140,6 +142,8 @@ def _schema_value(schema: Schema, place: str, facet: str) -> Json:
     decl = schema.types.get(type_name)
     if decl is None:
         return "no such type"
+    if facet == "sender":
+        return ""
     if not member:
         if facet == "closed":
             return _tag(schema, ir.Ref(type_name)) or ""

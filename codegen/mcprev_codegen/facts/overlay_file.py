@@ -12,7 +12,7 @@ from mcprev_codegen.inputs import SchemaFolder, Table, age, is_date, is_dated, r
 from mcprev_codegen.ir import Json
 
 OVERLAY_FILE: Final = "overlay.toml"
-FACETS: Final = frozenset({"default", "closed", "was", "capability", "alternate", "name_param"})
+FACETS: Final = frozenset({"default", "closed", "was", "capability", "alternate", "name_param", "sender"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,11 @@ class Revision:
         return self.pin is not None or self.like is not None
 
     @property
+    def whole_numbers(self) -> bool:
+        """Whether its members of the type number are integers, as upstream's schema.json of each revision has it."""
+        return self.of_mcp and (self.extension is None or self.extension.numbers == "whole")
+
+    @property
     def negotiated_as(self) -> str:
         """The revision that peers negotiate to use this one."""
         return self.base.name if self.base else self.like or self.name

@@ -40,6 +40,8 @@ INPUT_REQUESTS: Final = "InputRequest"
 """The union of the requests that a server sends inside results."""
 INPUT_RESPONSES: Final = "InputResponse"
 """The union of the results of these requests."""
+EMPTY_RESULT: Final = "EmptyResult"
+"""The result of requests that have none of their own."""
 LISTING_UNIONS: Final = frozenset(
     (*MESSAGE_UNIONS, *(side.type_name("Result") for side in Side), INPUT_REQUESTS, INPUT_RESPONSES)
 )

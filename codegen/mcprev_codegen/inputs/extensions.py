@@ -8,7 +8,7 @@ revision that a version is based on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,9 +29,11 @@ class Extension:
     """A row of the table."""
 
     id: str
-    """The name in the capabilities of both sides."""
+    """The name in the capabilities of both sides; empty for one that no capability declares."""
     title: str
     """What it is called in texts."""
+    numbers: str = "whole"
+    """`whole` if a `number` in its schemas is an integer, as in those of revisions; `any` if it may have a fraction."""
     name: str = ""
     """The key of the row, which is the name of its folder."""
 
@@ -57,7 +59,7 @@ def load_extensions(folder: SchemaFolder) -> Mapping[str, Extension]:
             raise table.fail(
                 f"'{name}' cannot be the name of an extension, since it is that of a package", name
             )
-        found[name] = Extension(row.id, row.title, name)
+        found[name] = replace(row, name=name)
     return found
 
 

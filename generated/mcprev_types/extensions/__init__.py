@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
-    from . import skills as skills
+    from . import apps as apps, events as events, server_card as server_card, skills as skills, tasks as tasks
     from .index import EXTENSIONS as EXTENSIONS
 else:
     # Hidden from type checkers: with `__getattr__`, they would accept any name.
     __getattr__, __dir__, __all__ = lazy(
         globals(),
         {
-            ".": ("skills",),
+            ".": ("apps", "events", "server_card", "skills", "tasks"),
             ".index": ("EXTENSIONS",),
         },
     )

@@ -33,6 +33,111 @@ EXTENSIONS: Final[Mapping[str, ExtensionInfo]] = MappingProxyType(
                 }
             ),
         ),
+        "events": ExtensionInfo(
+            id="io.modelcontextprotocol/events",
+            title="Events",
+            package="events",
+            latest="2026-07-28",
+            versions=MappingProxyType(
+                {
+                    "2026-07-28": VersionInfo(
+                        version="2026-07-28",
+                        base="2026-07-28",
+                        package="v2026_07_28",
+                        status="final",
+                        requests=5,
+                        notifications=6,
+                        types=48,
+                        source="https://github.com/modelcontextprotocol/modelcontextprotocol/blob/5eb686281f333acf837a6153db83eb5867d7db1a/seps/0000-events-extension.md",
+                        commit="5eb686281f333acf837a6153db83eb5867d7db1a",
+                        sha256="dccffa6cab5807645e32a28507f8b630434bf23bfeee551111c73e379598d2f8",
+                        spec="https://modelcontextprotocol.io/seps/3415-events-extension",
+                    ),
+                }
+            ),
+        ),
+        "tasks": ExtensionInfo(
+            id="io.modelcontextprotocol/tasks",
+            title="Tasks",
+            package="tasks",
+            latest="2026-07-28",
+            versions=MappingProxyType(
+                {
+                    "2026-07-28": VersionInfo(
+                        version="2026-07-28",
+                        base="2026-07-28",
+                        package="v2026_07_28",
+                        status="final",
+                        requests=3,
+                        notifications=1,
+                        types=20,
+                        source="https://github.com/modelcontextprotocol/ext-tasks/blob/fb6108422063359769cda7a9dede17ca15e29ade/schema/2026-07-28/schema.ts",
+                        commit="fb6108422063359769cda7a9dede17ca15e29ade",
+                        sha256="35a4ae593e60410716196773b5b63e8cb4677ddb49edc1afb8bbb43753dda4e7",
+                        spec="https://modelcontextprotocol.io/seps/2663-tasks-extension",
+                    ),
+                    "draft": VersionInfo(
+                        version="draft",
+                        base="draft",
+                        package="draft",
+                        status="draft",
+                        requests=3,
+                        notifications=1,
+                        types=21,
+                        source="https://github.com/modelcontextprotocol/ext-tasks/blob/b30c47738bde0a0f8a4ae1c4808f975d7c0a86c0/schema/draft/schema.ts",
+                        commit="b30c47738bde0a0f8a4ae1c4808f975d7c0a86c0",
+                        sha256="b1271204c0917be81c1ef731ed9a0d8df02ad477ccd176ffc247b014c4a9648c",
+                        spec="https://modelcontextprotocol.io/seps/2663-tasks-extension",
+                    ),
+                }
+            ),
+        ),
+        "server-card": ExtensionInfo(
+            id="",
+            title="Server Cards",
+            package="server_card",
+            latest="1",
+            versions=MappingProxyType(
+                {
+                    "1": VersionInfo(
+                        version="1",
+                        base="2026-07-28",
+                        package="v1",
+                        status="final",
+                        requests=0,
+                        notifications=0,
+                        types=7,
+                        source="https://github.com/modelcontextprotocol/experimental-ext-server-card/blob/8924e08682b4a936e6464b57845ec2ff17dc8776/schema.ts",
+                        commit="8924e08682b4a936e6464b57845ec2ff17dc8776",
+                        sha256="f8321e0ada31f32e372bb715c27f917229d02675d52b4fa9a14909df5905f2e9",
+                        spec="https://modelcontextprotocol.io/seps/2127-mcp-server-cards",
+                    ),
+                }
+            ),
+        ),
+        "apps": ExtensionInfo(
+            id="io.modelcontextprotocol/ui",
+            title="Apps",
+            package="apps",
+            latest="2026-01-26",
+            versions=MappingProxyType(
+                {
+                    "2026-01-26": VersionInfo(
+                        version="2026-01-26",
+                        base="2026-07-28",
+                        package="v2026_01_26",
+                        status="final",
+                        requests=7,
+                        notifications=10,
+                        types=39,
+                        source="pkg:npm/%40modelcontextprotocol/ext-apps@2.0.4#dist/src/spec.types.d.ts",
+                        commit="2.0.4",
+                        sha256="ae365459e08e0e4819230fc98f62237ff1176f8889eee3b6ce1a880490c34870",
+                        spec="https://github.com/modelcontextprotocol/ext-apps/blob/1f84764639507b943a67471a192d163fb4a7d89f/specification/2026-01-26/apps.mdx",
+                    ),
+                }
+            ),
+        ),
     }
 )
 """The extensions by name: that of their packages, with hyphens."""

@@ -12,11 +12,12 @@ from typing import Final
 
 from pydantic_core import from_json
 
+from mcprev.analysis.extension_rows import TASKS, extension_row, row_of_extension, stamped
 from mcprev.analysis.payloads import NO_NULL, Place, judge_payload, quote
 from mcprev.analysis.schemas import TypedPackage, class_of, definitions_of, own_package, package_of
 from mcprev.errors import Json, LocalProtocolError
 from mcprev.json_schema.bounds import OBJECT
-from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
+from mcprev.protocol.tasks import GET, is_task
 from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version, extended, revision_named
 from mcprev.wire.bounds import MAX_DEPTH, check_values
 from mcprev.wire.headers import request_headers
@@ -34,11 +35,8 @@ from mcprev.wire.meta_keys import VERSION
 from mcprev_types import Direction, Kind, MethodSpec, Transport
 
 INITIALIZE: Final = "initialize"
-_TASK_METHODS: Final = {
-    **METHODS,
-    TaskSupport.EXTENSION: METHODS[TaskSupport.EXTENSION] | {TASK_NOTIFICATION},
-}
-"""The methods of tasks, of which those of the extension are in no schema."""
+_TASK: Final = "CreateTaskResult"
+"""The type of a result that is a task, in the extension."""
 _MAY_BE_ABSENT: Final = frozenset({"method", "params", "result", "error"})
 """The members of a message that `parse` reads as absent if they are null; a null `id` has a meaning in errors."""
 _ERRORS: Final = ("Error", "JSONRPCErrorError")
@@ -196,14 +194,15 @@ def judge_call(
     message: Request | Notification, revision: Revision, direction: Direction | None
 ) -> list[Place]:
     """Return the errors of a request or notification."""
-    spec = revision.methods.get(message.method)
-    if spec is None and message.method in _TASK_METHODS[revision.tasks]:
-        return _task_error(message.params, "$.params")
+    spec, row, params = revision.methods.get(message.method), revision, message.params
+    if spec is None and (added := extension_row(message.method, revision)) is not None:
+        spec, row = added.methods[message.method], added
+        params = stamped(params or {}, revision, row) if spec.kind == Kind.REQUEST else params
     if spec is None:
         return [("$.method", _unknown(message.method, revision))]
     found = _misused(message, spec, direction, revision)
-    if message.params is not None:
-        found += judge_payload(revision, (spec.params,), message.params, "$.params")
+    if params is not None:
+        found += judge_payload(row, (spec.params,), params, "$.params")
     elif spec.params is not None and not spec.params_optional:
         found.append(("$.params", "Field required"))
     return found
@@ -212,12 +211,13 @@ def judge_call(
 def judge_result(method: str, revision: Revision, result: Json) -> list[Place]:
     """Return the errors of the result of a method."""
     may_be_task = revision.tasks is TaskSupport.EXTENSION and isinstance(result, OBJECT)
-    if may_be_task and (method == GET or is_task(result, revision)):
-        return _task_error(result, "$.result", with_status=True)
-    spec = revision.methods.get(method)
+    if may_be_task and method != GET and is_task(result, revision):
+        return judge_payload(row_of_extension(TASKS, revision), (_TASK,), result, "$.result")
+    row = revision if method in revision.methods else extension_row(method, revision) or revision
+    spec = row.methods.get(method)
     if spec is None or spec.result is None:
         return []
-    return judge_payload(revision, (spec.result, *spec.alternate_results), result, "$.result")
+    return judge_payload(row, (spec.result, *spec.alternate_results), result, "$.result")
 
 
 def judge_error(error: Json, revision: Revision) -> list[Place]:
@@ -236,15 +236,6 @@ def _error_types(revision: Revision) -> Mapping[int, str]:
         code = members_of(members_of(schema.get("properties")).get("code")).get("const")
         if isinstance(code, int):
             found[code] = name
-    return found
-
-
-def _task_error(value: Json, root: str, *, with_status: bool = False) -> list[Place]:
-    """Return what a description of a task lacks: its id, and its status if it must have one."""
-    members = members_of(value)
-    found = [] if isinstance(members.get("taskId"), str) else [(f"{root}.taskId", "Field required, a string")]
-    if with_status and members.get("status") not in tuple(Status):
-        found.append((f"{root}.status", f"Field required, one of {', '.join(Status)}"))
     return found
 
 

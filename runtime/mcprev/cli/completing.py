@@ -5,10 +5,9 @@ Nothing here connects to a server or starts one: names of tools are those of the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from importlib.resources import files
 from typing import Any, Final, TypeAlias
 
 import click
@@ -25,6 +24,16 @@ def revisions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
     return _starting([*REVISIONS, _LATEST], incomplete)
 
 
+def revisions_and_extensions(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Suggest the names of revisions and of versions of extensions."""
+    from mcprev.cli.generated import extension_names
+    from mcprev_types.index import REVISIONS
+
+    return _starting([*REVISIONS, _LATEST, *extension_names()], incomplete)
+
+
 def methods(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Suggest the methods of the revision that the command line names."""
     return _starting([each["method"] for each in _document(ctx)["methods"]], incomplete)
@@ -36,13 +45,13 @@ def types(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[
 
 
 def _document(ctx: click.Context) -> Any:  # noqa: ANN401 - JSON
-    from mcprev_types.index import LATEST, REVISIONS
+    from mcprev.cli.generated import LATEST_NAME, described_package
 
     # The option that is completed has no value yet, so that click leaves arguments before it unread.
-    named = next((each for each in (ctx.params.get("revision"), *ctx.args) if each in REVISIONS), LATEST)
-    info = REVISIONS.get(named) if isinstance(named, str) else None
-    package = (info or REVISIONS[LATEST]).package
-    return json.loads((files("mcprev_types") / package / "meta.json").read_text(encoding="utf-8"))
+    for each in (ctx.params.get("revision"), *ctx.args):
+        with suppress(ValueError):
+            return described_package(str(each)).document()
+    return described_package(LATEST_NAME).document()
 
 
 def targets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

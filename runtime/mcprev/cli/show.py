@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from importlib import import_module
-from importlib.resources import files
 from typing import Any, Final
 
 import click
 
 from mcprev.cli import completing
+from mcprev.cli.generated import Described, described_package
 from mcprev.cli.table import echo, echo_json, echo_lines, echo_table
 
 _ARROWS: Final = {
@@ -21,7 +20,7 @@ _ARROWS: Final = {
 
 
 @click.command("show")
-@click.argument("revision", metavar="REV", shell_complete=completing.revisions)
+@click.argument("revision", metavar="REV", shell_complete=completing.revisions_and_extensions)
 @click.option(
     "--type",
     "type_name",
@@ -50,53 +49,53 @@ def show_command(
 ) -> None:
     """Show a revision, or one of its types or methods.
 
+    REV is a revision, `latest`, an extension of MCP such as `skills`, or a version of one such as `tasks@draft`.
+
     Exit codes: 0 done, 2 usage, 3 a schema.ts that cannot be read (--schema).
     """
     if type_name and method_name:
         raise click.UsageError("pass --type or --method, not both")
     if as_schema and (type_name or method_name or as_json):
         raise click.UsageError("--schema prints the whole schema.ts as it is: pass no other option with it")
-    document = _load(revision)
+    named = _named(revision)
     if as_schema:
-        _print_schema(document["revision"])
+        _print_schema(named.label)
         return
+    document = named.document()
     found = document
     show: Callable[[dict[str, Any], str], None] = _show_revision
     if type_name:
-        found, show = _find(document, "types", "name", type_name), _show_type
+        found, show = _find(document, named.label, "types", "name", type_name), _show_type
     elif method_name:
-        found, show = _find(document, "methods", "method", method_name), _show_method
+        found, show = _find(document, named.label, "methods", "method", method_name), _show_method
     if as_json:
         echo_json(found)
     else:
-        show(found, document["revision"])
+        show(found, named.label if type_name or method_name else named.subject)
 
 
-def _load(revision: str) -> dict[str, Any]:
-    from mcprev_types.index import LATEST, REVISIONS
-
-    name = LATEST if revision == "latest" else revision
-    if name not in REVISIONS:
-        raise click.BadParameter(
-            f"unknown revision '{revision}'; known: {', '.join(REVISIONS)}", param_hint="REV"
-        )
-    path = files("mcprev_types") / REVISIONS[name].package / "meta.json"
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return document
+def _named(revision: str) -> Described:
+    try:
+        return described_package(revision)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="REV") from None
 
 
-def _print_schema(revision: str) -> None:
+def _print_schema(label: str) -> None:
     """Print the pinned schema.ts, byte for byte; it is in the wheel, and reading it needs no extra."""
     # The runtime never imports the generator: its packages are loaded by name.
     codegen: Any = import_module("mcprev_codegen.commands")
     inputs: Any = import_module("mcprev_codegen.inputs")
     with codegen.errors_told():
         folder = inputs.schema_folder()
-        text: str = inputs.read_contract(folder, inputs.require_pin(folder, revision))
+        extension, version = inputs.split_name(label)
+        if extension is not None:
+            folder = inputs.extension_folder(folder, extension)
+        text: str = inputs.read_contract(folder, inputs.require_pin(folder, version))
     echo_lines(text.removesuffix("\n"))
 
 
-def _find(document: dict[str, Any], member: str, key: str, wanted: str) -> dict[str, Any]:
+def _find(document: dict[str, Any], label: str, member: str, key: str, wanted: str) -> dict[str, Any]:
     entries: list[dict[str, Any]] = document[member]
     for entry in entries:
         if entry[key] == wanted:
@@ -105,7 +104,7 @@ def _find(document: dict[str, Any], member: str, key: str, wanted: str) -> dict[
 
     hint = did_you_mean(wanted, [entry[key] for entry in entries])
     what = "method" if key == "method" else "type"
-    raise click.BadParameter(f"{document['revision']} has no {what} '{wanted}'{hint}", param_hint=f"--{what}")
+    raise click.BadParameter(f"{label} has no {what} '{wanted}'{hint}", param_hint=f"--{what}")
 
 
 def _show_type(entry: dict[str, Any], revision: str) -> None:
@@ -130,9 +129,11 @@ def _show_method(entry: dict[str, Any], revision: str) -> None:
     echo_table(("PROPERTY", "VALUE"), rows)
 
 
-def _show_revision(document: dict[str, Any], revision: str) -> None:
+def _show_revision(document: dict[str, Any], subject: str) -> None:
     names = ", ".join(f"{name} = {value!r}" for name, value in document["constants"].items())
-    echo(f"MCP {revision} (protocol version {document['protocol_version']})", bold=True)
+    based = "based on " if "extension" in document else ""
+    title = f"{subject[0].upper()}{subject[1:]}"
+    echo(f"{title} ({based}protocol version {document['protocol_version']})", bold=True)
     echo(f"Constants: {names}")
     echo()
     methods = [

@@ -179,7 +179,7 @@ def _module(plan: ModelPlan, module: ModelModule, deep: int | None) -> PydanticM
     for model in module.models:
         annotations = Annotations(
             plan.schema, plan.revision.names, own.path, known,
-            parameters=plan.parameters, whole=plan.revision.of_mcp,
+            parameters=plan.parameters, whole=plan.revision.whole_numbers,
             imported=plan.imported, imported_package=(imported or own).path,
         )  # fmt: skip
         if isinstance(model, ModelClass):
