@@ -49,7 +49,7 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         (
             "app.options.AppOptions", "app.options.FunctionOptions", "app.options.EntryOptions", "app.options.ToolOptions",
-            "app.options.ResourceOptions",
+            "app.options.ResourceOptions", "app.options.SkillOptions",
         ),
     ),
     "server": Page(
@@ -158,6 +158,15 @@ PAGES: Final[Mapping[str, Page]] = {
         "Extensions",
         "Methods and capabilities beyond the schema. [The guide](../extensions.md) shows them in use.",
         ("extensions.extension", "wire.bounds"),
+    ),
+    "skills": Page(
+        "Skills",
+        "Skills of a server as a client uses them, and how one is installed, in `mcprev.extensions.skills`. [The guide](../skills.md) shows them in use.",
+        ("extensions.skills.client",),
+        (
+            "extensions.skills.installing.SkillInstallation", "extensions.skills.installing.planned_installation",
+            "extensions.skills.installing.install_skill", "extensions.skills.installing.ORIGIN",
+        ),
     ),
     "errors": Page("Errors", "Every error that mcprev raises. [What they mean](../errors.md) says what to do.", ("errors",), ERRORS),
 }  # fmt: skip

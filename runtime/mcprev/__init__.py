@@ -130,6 +130,12 @@ if TYPE_CHECKING:
         WorkerLost as WorkerLost,
     )
     from mcprev.extensions.extension import Extension as Extension
+    from mcprev.extensions.skills.client import (
+        HeldSkill as HeldSkill,
+        InvalidSkill as InvalidSkill,
+        SkillChanged as SkillChanged,
+        SkillFile as SkillFile,
+    )
     from mcprev.middleware.rate_limit import RateLimit as RateLimit
     from mcprev.middleware.telemetry import Telemetry as Telemetry
     from mcprev.protocol.cache import ResultCache as ResultCache
@@ -168,6 +174,7 @@ _HOMES: Final = {
     "app.dependencies": ("Depends", "FromLifespan"),
     "app.openapi.routes": ("OpenApiRoute",),
     "extensions.extension": ("Extension",),
+    "extensions.skills.client": ("HeldSkill", "InvalidSkill", "SkillChanged", "SkillFile"),
     "transports.http.server.cors": ("cors",),
     "middleware.rate_limit": ("RateLimit",),
     "middleware.telemetry": ("Telemetry",),

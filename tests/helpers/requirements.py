@@ -333,6 +333,36 @@ TASKX-3    E-   server M   -    updating and cancelling
 TASKX-4    E-   client M   -    either answer will do
 TASKX-5    E-   server M   -    codes and headers
 TASKX-6    D-   server -   -    one way to run long, at every revision
+SK-1       A-   server M   -    skills are listed, and each is had by its URI
+SK-2       A-   server M   -    every folder of a skill is read
+SK-3       A-   both   M   -    a skill is a folder with a SKILL.md, whose front matter has name and description
+SK-4       A-   server S   -    URIs of skills begin with skill://
+SK-5       A-   both   M   -    the last folder has the name of the skill, which obeys its rules
+SK-6       A-   server S   -    SKILL.md is Markdown with the name and description of its skill
+SK-7       A-   server S   -    names of the extension in _meta have its prefix
+SK-8       A-   both   M   -    the entry has every file below the folder once, and none outside
+SK-9       A-   both   M   -    files without digests are "dynamic", and nothing else is
+SK-10      A-   server M   -    the entry has the front matter of the file
+SK-11      A-   both   S   -    at most 512 files and 16 MiB
+SK-12      A-   server M   -    what is not listed is had by its URI all the same
+SK-13      A-   server MN  -    an entry is on two pages
+SK-14      A-   server M   -    nested skills have entries of their own, and are in that around them
+SK-15      A-   server M   -    folders have no slash at the end, and one level
+SK-20      A-   client MN  -    skills are asked for before they are declared
+SK-21      A-   client MN  -    a scheme makes a skill, or a list says what there is
+SK-22      A-   client M   -    a skill is its server and its URI
+SK-23      A-   client M   -    names of several origins are told apart
+SK-24      A-   client M   -    digest and size are checked, and what differs is not used
+SK-25      A-   client M   -    the front matter read is that of the entry
+SK-26      A-   client M   -    the entry that was loaded holds, and no other file
+SK-27      A-   client MN  -    files are read before they are asked for
+SK-28      A-   client M   -    what is kept on disk is marked, and not mixed with local skills unasked
+SK-29      A-   client MN  -    front matter of nested skills is acted on
+SK-30      A-   client M   -    paths are relative to the folder of their SKILL.md
+SK-31      A-   client MN  -    a listing of a folder adds to the entry
+SK-32      A-   client MN  -    an entry that is not valid is loaded; a reason is given
+SK-33      A-   client -   -    reading a SKILL.md as a resource loads no skill
+SK-34      A-   client M   -    what a skill says is of its server, and allows nothing
 JSCH-1     D-   both   M   -    dialects
 JSCH-2     E-   both   MN  -    the network is asked for schemas
 JSCH-3     E-   both   S   -    schemas have bounds
@@ -451,6 +481,9 @@ NOT_OURS: Final[Mapping[str, str]] = {
     "HDR-10": "which arguments are secret only an author knows",
     "AUTH-20": "the runtime is no authorization server and redirects nobody",
     "SEC-7": "consent is asked for by whoever runs a proxy",
+    "SK-7": "no _meta of the extension is sent",
+    "SK-29": "the runtime acts on no front matter",
+    "SK-34": "showing and asking is the host's; the runtime runs nothing of a skill",
     "ICON-1": "icons are loaded by hosts; the runtime loads none",
 }
 """Requirements that no test of the runtime can check, with the reason."""

@@ -37,12 +37,21 @@ from mcprev.revisions import DEFAULT, Revision
 
 FOLDERS: Final = (
     "wire", "protocol", "conversion", "engine", "driver", "api", "stdio", "http", "auth", "tasks", "runtime", "faults",
+    "extensions",
 )  # fmt: skip
 """What is tested there is what the requirements are about; the rest is the generator and its packages."""
 EXEMPT: Final[Mapping[str, str]] = {
     "api/test_newcomers_mistakes.py": "what messages say to newcomers",
     "auth/test_server_verifiers.py": "options of our verifiers",
     "conversion/test_step_examples.py": "what `make generate` checks of step modules",
+    "extensions/test_extension.py": "how extensions of others are served and called",
+    "extensions/test_generated_page.py": "a page of ours",
+    "extensions/test_page.py": "a page of ours",
+    "extensions/test_skills_client.py": "what a user writes, and what a server may not send",
+    "extensions/test_skills_files.py": "front matter and paths that are read",
+    "extensions/test_skills_installed.py": "files that are written",
+    "extensions/test_skills_server.py": "what a user writes",
+    "extensions/test_ui.py": "an extension that has no requirements here",
     "faults/test_chaos.py": "the checks of the chaos run",
     "http/test_http_app.py": "what is served instead of MCP",
     "http/test_routes.py": "what is served beside the endpoint",
@@ -65,6 +74,7 @@ EXEMPT: Final[Mapping[str, str]] = {
     "runtime/test_inspect.py": "what the commands print",
     "runtime/test_install.py": "files of other programs",
     "runtime/test_named_servers.py": "files of other programs",
+    "runtime/test_skill_command.py": "what the commands print",
     "runtime/test_validate.py": "what the commands print",
     "http/test_client_cost.py": "what a call costs",
     "http/test_cost.py": "what a call costs",

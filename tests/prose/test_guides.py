@@ -40,6 +40,7 @@ GUIDES: Final = (
     "resources.md",
     "scaling.md",
     "servers.md",
+    "skills.md",
     "stores.md",
     "tools.md",
 )

@@ -30,6 +30,7 @@ from mcprev.app.registry import Registry
 from mcprev.app.results import ToolReturns
 from mcprev.app.routed import Routed
 from mcprev.app.signatures import Function, TimedFunction
+from mcprev.app.skills import Skills
 from mcprev.app.uri_templates import Template
 from mcprev.core.options import check_named, check_options, shows_options
 from mcprev.errors import LocalProtocolError
@@ -53,7 +54,7 @@ _VERSION: Final = re.compile(r"[0-9]{1,9}(?:[.-][0-9]{1,9}){0,4}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
 
 
-class App(Routed, Pages, AppSources):
+class App(Skills, Routed, Pages, AppSources):
     """A server made of functions, for clients of every revision.
 
     A parameter with the annotation `mcprev.Context` receives the context and is not an argument. Coroutine functions
@@ -116,7 +117,7 @@ class App(Routed, Pages, AppSources):
         made = cast("type[Handler]", type("AppHandler", kinds or (Handler,), {}))
         tasks = self._tasks()
         options: ServerOptions = {
-            **self._options, "lifespan": self._lifespans(), "tasks": tasks, "extensions": self._extensions(),
+            **self._options, "lifespan": self._lifespans(), "tasks": tasks, "extensions": self._with_skills(self._extensions()),
         }  # fmt: skip
         # Pydantic validates arguments with the same annotations, so the server need not validate them again.
         server = Server(made(registered), self._name, self._version, validate=False, **options)
@@ -124,7 +125,7 @@ class App(Routed, Pages, AppSources):
         if tasks is not None and server.tasks is not None:
             server.tasks.support, server.tasks.sees = registered.task_support, registered.sees_tool
             registered.runs_tasks = True
-        registered.declares_pages = registered.has_pages
+        registered.declares_pages, registered.declares_skills = registered.has_pages, registered.has_skills
         registered.on_changed = server.changed
         server.forget.append(registered.tell_outer)
         server.guard = partial(guard_of, registered)
@@ -135,6 +136,8 @@ class App(Routed, Pages, AppSources):
             server.forget += keepers(registered)
             place_inner(registered, self._name)
         server.routes = self.all_routes
+        if registered.has_skills:
+            self._follow_skills(server)
         return server
 
     def _tasks(self) -> Tasks | None:
@@ -449,6 +452,8 @@ class App(Routed, Pages, AppSources):
             )
         if app._registered.has_pages:
             self._registered.check_pages("what the mounted app has")
+        if app._registered.has_skills:
+            self._registered.check_skills(app._name)
         self._registered.mount(app._registered, prefix)
         if self._registered.is_served:
             from mcprev.app.bound_middleware import place_inner

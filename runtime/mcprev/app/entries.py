@@ -16,6 +16,7 @@ from mcprev.server.kept import Kept
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
+    from mcprev.extensions.skills.serving import Published
     from mcprev.extensions.ui import ToolInterface
     from mcprev.server.middleware import Middleware
 
@@ -81,6 +82,10 @@ class Resource(Entry):
     listed: models.Resource
     cache: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """How long and for whom a client may keep what it read, as members of the result."""
+    unlisted: bool = False
+    """Whether lists leave it out."""
+    skill: Published | None = None
+    """How the skill is served whose SKILL.md this is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,6 +95,8 @@ class ResourceTemplate(Entry):
     listed: models.ResourceTemplate
     template: Template
     cache: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    skill: Published | None = None
+    """How the skill is served whose files these are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -138,7 +138,8 @@ class Resources(Handler):
         self, ctx: Context, params: models.PaginatedRequestParams
     ) -> models.ListResourcesResult:
         """Return a page of the resources with a fixed URI."""
-        found, cursor = await _page(self._there.resources, ctx, params)
+        listed = {uri: each for uri, each in tuple(self._there.resources.items()) if not each.unlisted}
+        found, cursor = await _page(listed, ctx, params)
         return models.ListResourcesResult(
             resources=[entry.listed for entry in found], next_cursor=cursor, **self._there.list_cache
         )

@@ -117,6 +117,35 @@ class ResourceOptions(EntryOptions, total=False):
     """
 
 
+class SkillOptions(TypedDict, total=False):
+    """The options of `App.add_skills` and `App.skill`. None is required."""
+
+    listed: bool
+    """Whether `skills/list` has the skill and `resources/list` its SKILL.md. Clients that know its URI can use it in any
+    case. Default: True."""
+    list_files: bool
+    """Whether `resources/list` has the other files of the skill, too. Default: False."""
+    tags: Collection[str]
+    """Labels for `App(visible=...)`, `App.disable` and `App.enable`; clients do not see them."""
+    visible: Callable[[Context], bool | Awaitable[bool]]
+    """Returns whether the client of a request sees the skill and its files. It may be async. Anything but True counts as False."""
+    ttl_ms: int
+    """How long a client may keep the entry and the files, in milliseconds. Default: `list_ttl_ms` of the app for the entry, 0
+    for the files."""
+    cache_scope: Literal["public", "private"]
+    """`public`: clients may share what they keep between users. `private`, the default, and for what only some clients see:
+    they must not."""
+
+
+def check_skill_options(of: str, options: Mapping[str, object]) -> None:
+    """Raise `TypeError` for an option that skills do not have, and for tags that are one text."""
+    known = SkillOptions.__annotations__
+    for name in options.keys() - known.keys():
+        raise TypeError(f"{of} has no option '{name}'; the options are {', '.join(known)}")
+    if isinstance(options.get("tags"), str):
+        raise TypeError(f"{of}: `tags` is one string; pass several in a set, as in tags={{'admin'}}")
+
+
 def read_options(
     function: Function, options: Mapping[str, Any], known: type
 ) -> tuple[dict[str, Any], dict[str, Any]]:

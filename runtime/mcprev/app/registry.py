@@ -6,6 +6,7 @@ A registry that is mounted in others passes each change on to them, so that look
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -73,12 +74,16 @@ class Registry:
     """The kinds that the server declares; None before it is created."""
     declares_pages: bool = False
     """Whether the server declares the extension for user interfaces."""
+    declares_skills: bool = False
+    """The same for skills."""
     runs_tasks: bool = False
     """Whether the server offers tasks."""
     on_changed: Callable[[Changed, str | None], None] | None = None
     """Notifies clients of a changed list, or of a changed resource."""
     notifies: bool = False
     """Whether it does so for a list of this registry at the moment."""
+    waiting: set[str] | None = None
+    """The kinds whose lists have changed, while notifications wait; see `one_notification`."""
     outer: list[tuple[Registry, str | None]] = field(default_factory=list[tuple["Registry", "str | None"]])
     """Where this registry is mounted, with the prefix there."""
     versions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -115,6 +120,14 @@ class Registry:
         """Whether there are pages, or tools that only pages call."""
         pages = (key for key in self.resources if key.startswith("ui://"))
         return any(pages) or any(tool.ui is not None for tool in self.every_tool().values())
+
+    @property
+    def has_skills(self) -> bool:
+        """Whether there are skills, in service or not."""
+        away = (each for (kind, _), each in self.disabled.items() if kind in {"resources", "templates"})
+        return any(
+            each.skill is not None for each in (*self.resources.values(), *self.templates.values(), *away)
+        )
 
     def knows(self, kind: str, key: Key) -> bool:
         """Return whether something is registered, in service or not."""
@@ -306,6 +319,16 @@ class Registry:
         for outer, _ in self.outer:
             outer.check_pages(what)
 
+    def check_skills(self, what: str) -> None:
+        """Raise `LocalProtocolError` if a server was created that does not declare skills, so that clients never ask for them."""
+        if self.served is not None and not self.declares_skills:
+            raise LocalProtocolError(
+                f"'{what}' is of the first skill, but the server was created already: register it before the first use of "
+                "`app.server`"
+            )
+        for outer, _ in self.outer:
+            outer.check_skills(what)
+
     def key_within(self, kind: str, prefix: str | None, key: Key) -> Key:
         """Return the key of an entry in a registry that mounts this one. Raises `ValueError` for one that is too long."""
         if isinstance(key, tuple):
@@ -438,7 +461,25 @@ class Registry:
         if not self.versions[name]:
             del self.versions[name]
 
+    @contextmanager
+    def one_notification(self) -> Iterator[None]:
+        """Notify clients of the lists that change in the block once, at its end, here and where this is mounted."""
+        with ExitStack() as outside:
+            for outer, _ in self.outer:
+                outside.enter_context(outer.one_notification())
+            before, self.waiting = self.waiting, set() if self.waiting is None else self.waiting
+            try:
+                yield
+            finally:
+                changed, self.waiting = self.waiting, before
+                if before is None:
+                    for kind in sorted(changed):
+                        self._notify(kind)
+
     def _notify(self, kind: str) -> None:
+        if self.waiting is not None:
+            self.waiting.add(kind)
+            return
         what = KINDS[kind]
         if self.on_changed is not None and what is not None:
             self.notifies = True

@@ -38,6 +38,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "read": ("mcprev.cli.call", _NOTHING),
     "prompt": ("mcprev.cli.call", _NOTHING),
     "complete": ("mcprev.cli.call", _NOTHING),
+    "skill": ("mcprev.cli.skills", _NOTHING),
     "ask": ("mcprev.cli.ask", _NOTHING),
     "task": ("mcprev.cli.task", _NOTHING),
     "login": ("mcprev.cli.login", _NOTHING),

@@ -63,6 +63,15 @@ def split_words(words: tuple[str, ...], what: str) -> tuple[tuple[str, ...], str
     return target, words[0], words[1:]
 
 
+def split_optional(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of the target, and those of what is used there, which may be none: TARGET REST, or REST -- COMMAND."""
+    if words_after_dashes() or OneServer.of(click.get_current_context()) is not None:
+        return (), words
+    if not words:
+        raise click.UsageError("Missing argument TARGET: name a server, or write -- COMMAND at the end")
+    return words[:1], words[1:]
+
+
 def _show_step(progress: float, total: float | None, message: str | None) -> None:
     share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
     show_progress(f"{share} {message or ''}".rstrip())

@@ -28,11 +28,13 @@ from mcprev.cli.options import (
     timeout_option,
 )
 from mcprev.cli.pages import hidden_pages, page_extensions, page_rows, pages_option
+from mcprev.cli.skills import listed_skills, print_skills, wrong_files
 from mcprev.cli.stopping import run
 from mcprev.cli.table import clean, echo, echo_json, echo_lines, echo_table
 from mcprev.cli.valid_entries import invalid_entries
 from mcprev.core.valid_entries import told_entries
 from mcprev.error_text import last_line
+from mcprev.extensions.skills.rules import NAME as SKILLS
 from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
@@ -62,6 +64,9 @@ _SECTIONS: Final = (
     is_flag=True,
     help="Also print the schemas of tools and the arguments of prompts. --json has them.",
 )
+@click.option(
+    "--verify", is_flag=True, help="Read all files of all skills, and check their digests and sizes."
+)
 @pages_option
 @header_option
 @env_option
@@ -75,6 +80,7 @@ def inspect_command(
     timeout: float,
     as_json: bool,
     schemas: bool,
+    verify: bool,
     pages: bool,
     headers: tuple[str, ...],
     env: tuple[str, ...],
@@ -94,7 +100,9 @@ def inspect_command(
     with told_output() as output:
         with told_failures(server, timeout), told_warnings():
             target = target_of_server(server, login=login, stderr=output.read)
-            document = run(inspect_server(target, chosen, timeout, notes, record, output, pages=pages))
+            document = run(
+                inspect_server(target, chosen, timeout, notes, record, output, pages=pages, verify=verify)
+            )
             for name in document["capabilities"]:
                 if isinstance(document.get(name), list):
                     remember(server, name, document[name])
@@ -115,6 +123,8 @@ def inspect_command(
         if errors:
             text = "; ".join(f"{name.replace('_', ' ')}: {clean(_line(why))}" for name, why in errors.items())
             raise click.ClickException(f"the server failed to list what its capabilities declare: {text}")
+        if wrong_files(document.get("skills") or ()):
+            raise click.ClickException("files of skills are not those of their entries")
 
 
 # -- requests ----------------------------------------------------------------------------------------------
@@ -129,10 +139,11 @@ async def inspect_server(
     output: ServerOutput,
     *,
     pages: bool = False,
+    verify: bool = False,
 ) -> dict[str, Any]:
     """Return what `--json` prints of a server; `notes` get the facts of HTTP responses. Raises what the connection raises.
 
-    `pages` says whether the client declares that it shows pages.
+    `pages` says whether the client declares that it shows pages, `verify` whether all files of skills are read.
     """
     import mcprev
     from mcprev.client.connect_options import PROBE
@@ -155,6 +166,8 @@ async def inspect_server(
         for name, capability, _, _ in _SECTIONS:
             declared = capability in document["capabilities"]
             document[name] = await _list(client, name, seconds, errors) if declared else None
+        if client.extension_settings(SKILLS) is not None:
+            document["skills"] = await listed_skills(client, seconds, errors, verify=verify)
         return {**document, "errors": errors}
 
 
@@ -223,6 +236,9 @@ def _print(document: dict[str, Any]) -> None:
         second = "DESCRIPTION" if key == "name" else "NAME"
         revisions = [(_line(item[key]), _line(_about(item, key))) for item in items]
         echo_table((heading, second), revisions or [("(none)", "")])
+    if "skills" in document:
+        echo()
+        print_skills(document["skills"])
 
 
 def _print_pages(document: dict[str, Any]) -> None:

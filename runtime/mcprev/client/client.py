@@ -35,9 +35,12 @@ from mcprev.wire.meta_keys import SERVER_INFO
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from mcprev.core.connection import Connection
     from mcprev.core.exact import Package
     from mcprev.core.valid_entries import InvalidEntry
+    from mcprev.extensions.skills.client import HeldSkill
     from mcprev.protocol.negotiation.steps import Plan
     from mcprev_types.latest import models
 
@@ -114,6 +117,10 @@ class Client(Methods):
         theirs: Json = session.opened.discovery.get("capabilities") or {}
         both = (theirs, session.identity.capabilities(self.spoken))
         return all(extension_settings(declared, extension) is not None for declared in both)
+
+    def extension_settings(self, extension: str) -> Mapping[str, Json] | None:
+        """Return what the server declares about an extension, whether this client declares it or not; None for nothing."""
+        return extension_settings(self.session.opened.discovery.get("capabilities") or {}, extension)
 
     @property
     def instructions(self) -> str | None:
@@ -345,6 +352,27 @@ class Client(Methods):
 
         row = row_of(package, self.revision)
         return package.ClientCalls(ExactSender(row, self.session.raw, self.session.notify))
+
+    # -- skills --------------------------------------------------------------------------------------------
+
+    def skills(self, **options: Unpack[Options]) -> AsyncGenerator[HeldSkill, None]:
+        """Iterate over the skills that the server lists, page after page; `mcprev.extensions.skills` describes them.
+
+        Entries that are not valid or too large are left out, with a warning in the log. The list may lack skills that `skill`
+        finds. Nothing is read but the list. Raises `LocalProtocolError` if the server declares no skills, and the errors of `tools`.
+        """
+        from mcprev.extensions.skills.client import skills_of
+
+        return skills_of(self, options)
+
+    def skill(self, uri: str) -> HeldSkill:
+        """Return a skill by the URI of its SKILL.md, listed or not: `await client.skill(uri).read("templates/email.md")`.
+
+        Its entry is fetched when it is awaited, or when the first file is read. Raises `ValueError` for a text that is no such URI.
+        """
+        from mcprev.extensions.skills.client import skill_of
+
+        return skill_of(self, uri)
 
     # -- the end -------------------------------------------------------------------------------------------
 

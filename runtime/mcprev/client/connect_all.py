@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import (
+    AsyncGenerator,
     AsyncIterator,
     Callable,
     Generator,
@@ -19,7 +20,7 @@ from collections.abc import (
 from contextlib import suppress
 from functools import partial as with_arguments
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import Unpack, override
@@ -37,6 +38,9 @@ from mcprev.core.options import check_options, shows_options
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 from mcprev.protocol.tool_names import stands_for, with_prefix
 from mcprev_types import Model, UnknownContent
+
+if TYPE_CHECKING:
+    from mcprev.extensions.skills.client import HeldSkill
 
 LIST_TIMEOUT: Final = 30.0
 """Seconds that a server has for a whole list, unless a call has `total_timeout`."""
@@ -211,6 +215,28 @@ class Clients(Methods):
             raise ServersFailed(errors)
         self.list_errors[method].clear()
         self._note(method, errors)
+
+    async def skills(self, **options: Unpack[Options]) -> AsyncGenerator[HeldSkill, None]:
+        """Iterate over the skills of all servers that declare some, in the order of the configuration; see `Client.skills`.
+
+        Their URIs have no prefix: `identity` of each names its server, whose client reads its files. Errors of servers are
+        raised after the skills of the others, unless `partial` is True.
+        """
+        from mcprev.extensions.skills.rules import NAME
+
+        timed: Options = {"total_timeout": LIST_TIMEOUT, **options}
+        errors: dict[str, McpError] = {}
+        for name, client in self.clients.items():
+            if client.extension_settings(NAME) is not None:
+                try:
+                    async for skill in client.skills(**timed):
+                        yield skill
+                except McpError as error:
+                    errors[name] = error
+        if errors and not self._partial:
+            raise ServersFailed(errors)
+        for name in errors:
+            _logger.warning("the list of skills lacks those of the server '%s'", name)
 
     def _note(self, method: str, errors: Mapping[str, McpError]) -> None:
         """Keep the errors of a list that continues without some servers."""

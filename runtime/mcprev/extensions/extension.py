@@ -19,7 +19,7 @@ from mcprev.callbacks import finished
 from mcprev.client.options import Options
 from mcprev.client.request_handler import ClientContext
 from mcprev.conversion import ConversionContext
-from mcprev.core.capabilities import extension_settings, overridden
+from mcprev.core.capabilities import overridden
 from mcprev.core.exact import ExactSender, Package, read_any, row_of
 from mcprev.core.method_binding import MethodBinding, Stub, first, reader
 from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, MethodNotFound
@@ -189,9 +189,7 @@ def declared_to(client: Client, extension: str, needs: Needs) -> bool:
     """Return whether a client may use an extension with its server."""
     if needs == "both":
         return client.supports(extension)
-    return (
-        extension_settings(client.session.opened.discovery.get("capabilities") or {}, extension) is not None
-    )
+    return client.extension_settings(extension) is not None
 
 
 @cache

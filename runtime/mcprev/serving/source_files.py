@@ -57,6 +57,16 @@ def is_own_source(name: str) -> bool:
 # -- the child -----------------------------------------------------------------------------------------------
 
 
+_BESIDE: Final[dict[str, _Stamp]] = {}
+"""What is watched beside modules, with its stamp before it was read."""
+
+
+def watch_too(paths: Iterable[str]) -> None:
+    """Report files, and folders whose entries come and go, beside those that are imported; call it before they are read."""
+    if os.environ.get(REPORT):
+        _BESIDE.update((path, _stamp(path)) for path in (str(Path(each).absolute()) for each in paths))
+
+
 @contextmanager
 def reported_imports() -> Iterator[None]:
     """Report the files that the block imports, and that are imported later, if the environment asks for it."""
@@ -136,6 +146,7 @@ def _imported(known: dict[str, _Stamp]) -> dict[str, _Stamp]:
     for name, module in list(sys.modules.items()):
         if name.startswith(READ_WHOLE) and "." not in name:
             _add_folder(known, next(iter(module.__path__)))
+    known.update((path, stamp) for path, stamp in tuple(_BESIDE.items()) if path not in known)
     return known
 
 

@@ -20,12 +20,15 @@ from mcprev.bridge.several.login_required import LoginRequired
 from mcprev.bridge.several.names import Names, Naming
 from mcprev.bridge.several.options import RESOURCES, TOOLS
 from mcprev.bridge.several.parts import Answered, Outcome, Part, PartExchange
-from mcprev.bridge.several.places import Mark, Places, Subject, places_of
+from mcprev.bridge.several.places import SKILLS_LIST, Mark, Places, Subject, places_of
 from mcprev.bridge.several.translation import Translation, reference_kind
 from mcprev.conversion.rules import JsonObject, as_list, as_object, without
+from mcprev.core.capabilities import extension_settings
 from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import InvalidParams, Json, MethodNotFound, RpcError
+from mcprev.extensions.skills.rules import NAME as SKILLS
 from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.engine import declares
 from mcprev.protocol.mrtr import STATE, is_input_required
 from mcprev.protocol.uris import same_uri
 from mcprev.revisions import Revision
@@ -101,9 +104,22 @@ class SeveralClient:
         """Let a server serve a part of a request. Raises `McpError`."""
         raise NotImplementedError
 
+    def capabilities(self, member: Member) -> JsonObject | None:
+        """Return what a server declares; None as long as that is not known."""
+        raise NotImplementedError
+
     def declares(self, member: Member, kind: str) -> bool:
         """Return whether a server has lists of a kind, as far as is known."""
-        raise NotImplementedError
+        known = self.capabilities(member)
+        return known is None or declares(known, kind)
+
+    def has_list(self, member: Member, method: str, kind: str) -> bool:
+        """Return whether a server has the list of a method, as far as is known."""
+        known = self.capabilities(member)
+        of_extension = method == SKILLS_LIST and known is not None
+        return self.declares(member, kind) and not (
+            of_extension and extension_settings(known or {}, SKILLS) is None
+        )
 
     def send(self, member: Member, exchange: Exchange, method: str, params: JsonObject | None) -> None:
         """Send the client a notification of a server about a request."""

@@ -18,13 +18,13 @@ from mcprev.bridge.several.member import Member
 from mcprev.bridge.several.names import Names, Naming, compared
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS
 from mcprev.bridge.several.parts import Outcome
-from mcprev.bridge.several.places import Entries, Mark, Places
+from mcprev.bridge.several.places import SKILLS_LIST, Entries, Mark, Places
 from mcprev.bridge.several.translation import Translation
 from mcprev.bridge.upstream import logger
 from mcprev.conversion import PayloadKind, converter
 from mcprev.conversion.rules import JsonObject, as_list, as_object, without
 from mcprev.core.interfaces import principal_of
-from mcprev.core.lists import ListBudget, ListTooLong
+from mcprev.core.lists import LISTS as METHODS_WITH_SCHEMA, ListBudget, ListTooLong
 from mcprev.core.valid_entries import InvalidEntries, valid_page
 from mcprev.errors import ConversionError, Json, one_line
 from mcprev.protocol.cache import LONGEST
@@ -60,6 +60,10 @@ class ListingClient(Protocol):
 
     def declares(self, member: Member, kind: str) -> bool:
         """Return whether a server has lists of a kind, as far as is known."""
+        ...
+
+    def has_list(self, member: Member, method: str, kind: str) -> bool:
+        """Return whether a server has the list of a method, as far as is known."""
         ...
 
     def translation(self, naming: Naming, principal: str | None) -> Translation:
@@ -143,8 +147,11 @@ class MergedLists:
         following = _cursors(pages)
         if following:
             result["nextCursor"] = hub.seals.cursor(method, following, principal)
-        if not client.revision.handshake:
-            whole = len(found) >= len(hub.members)
+        if not client.revision.handshake or method == SKILLS_LIST:
+            whole = all(
+                name in found or (method == SKILLS_LIST and not client.has_list(member, method, entries.kind))
+                for name, member in hub.members.items()
+            )
             public = whole and all(page.get("cacheScope") == "public" for page in found.values())
             times = [seconds_of(page.get("ttlMs"), most=LONGEST) for page in found.values()] if whole else []
             result |= {
@@ -163,7 +170,7 @@ class MergedLists:
         """Return a page of each server that has it in time."""
         tasks: dict[str, asyncio.Task[Outcome]] = {}
         for member in members:
-            if self._client.declares(member, kind) and (member.generation, method) not in self._late:
+            if self._client.has_list(member, method, kind) and (member.generation, method) not in self._late:
                 cursor = cursors.get(member.name)
                 params = {"cursor": cursor} if cursor is not None else None
                 asking = self._client.ask(member, exchange, method, params)
@@ -202,6 +209,9 @@ class MergedLists:
 
     def _valid(self, member: Member, method: str, page: JsonObject) -> JsonObject | None:
         """Return a page of a server with its valid entries only; None for one that is not valid without the others either."""
+        if method not in METHODS_WITH_SCHEMA:
+            entries = self._client.places.entries(method)
+            return page if entries and as_list(page.get(entries.member)) is not None else None
         revision = self._client.revision
         judge = converter(method, PayloadKind.RESULT, from_=revision, to=revision)
         try:

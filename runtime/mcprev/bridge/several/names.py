@@ -19,6 +19,7 @@ from mcprev.protocol.uris import comparable
 
 Prefixes: TypeAlias = Literal["always", "needed"]
 PLUS: Final = "+"
+_SKILL: Final = "skill:"
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _NO_SCHEME: Final = re.compile(r"[^a-z0-9.-]+")
 
@@ -177,7 +178,8 @@ class Names:
 
     def uri(self, naming: Naming, own: str) -> str:
         """Return the URI that clients see for a URI of a server."""
-        bare = self.needed and self.namings.of_uri(own) is None
+        # Files of a skill are in no list: with its prefix all of them stay below one folder.
+        bare = self.needed and self.namings.of_uri(own) is None and not own.startswith(_SKILL)
         return own if bare and self._only(RESOURCES, own) == naming.server else naming.uri(own)
 
     def spelled(self, naming: Naming, kind: str, key: str) -> str:

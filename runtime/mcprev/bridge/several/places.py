@@ -29,6 +29,8 @@ class Mark(StrEnum):
     """The id of an elicitation by URL."""
     NAME = "name"
     """The name of a tool or prompt. Only params and entries of lists have such names."""
+    SKILL = "skill"
+    """The URI of a skill or of a file or folder in it: below one folder all have the same beginning."""
     REFERENCE = "reference"
     """An object with the name of a prompt, or with the URI of a template."""
 
@@ -43,10 +45,13 @@ class Changes:
     uri: Change
     task: Change
     visit: Change
+    skill: Change
 
     def of(self, mark: Mark) -> Change:
         """Return the function for a mark."""
-        return {Mark.URI: self.uri, Mark.TASK: self.task, Mark.VISIT: self.visit}[mark]
+        return {Mark.URI: self.uri, Mark.TASK: self.task, Mark.VISIT: self.visit, Mark.SKILL: self.skill}[
+            mark
+        ]
 
 
 Rewrite: TypeAlias = Callable[[Json, Changes], Json]
@@ -106,6 +111,8 @@ class Places:
 
     def subject(self, method: str) -> Subject | None:
         """Return what a request is about, or None."""
+        if method in _OF_SKILLS:
+            return _OF_SKILLS[method].subject
         spec = self._methods.get(method)
         if (
             spec is None
@@ -125,6 +132,8 @@ class Places:
 
     def entries(self, method: str) -> Entries | None:
         """Return what a list of a method consists of, or None for a method that is no list."""
+        if method in _OF_SKILLS:
+            return _OF_SKILLS[method].entries
         spec = self._methods.get(method)
         if spec is None or not spec.paginated or spec.result is None:
             return None
@@ -146,6 +155,8 @@ class Places:
 
     def result(self, method: str) -> ObjectRewrite | None:
         """Return the function that rewrites results of a method, or None if they hold nothing."""
+        if method in _OF_SKILLS:
+            return _OF_SKILLS[method].result
         spec = self._methods.get(method)
         if spec is None or spec.result is None:
             return None
@@ -326,3 +337,30 @@ def _unknown(value: Json, changes: Changes) -> Json:
         }
     items = as_list(value)
     return value if items is None else [_unknown(item, changes) for item in items]
+
+
+@dataclass(frozen=True, slots=True)
+class _OfSkills:
+    """A method of the extension for skills, which no revision has and which is the same at all."""
+
+    result: Rewrite | None
+    subject: Subject | None = None
+    entries: Entries | None = None
+
+
+READ_FOLDER: Final = "resources/directory/read"
+"""The method that lists a folder of a skill."""
+_FILE: Final = _object({"uri": _marked(Mark.SKILL)}, None)
+_SKILL: Final = _object({"uri": _marked(Mark.SKILL), "resources": _each(_FILE) or _unchanged}, None)
+_BY_URI: Final = Subject("uri", Mark.SKILL, "resources")
+_OF_SKILLS: Final[Mapping[str, _OfSkills]] = {
+    "skills/list": _OfSkills(
+        _object({"skills": _each(_SKILL) or _unchanged}, None),
+        entries=Entries("skills", "uri", Mark.SKILL, "resources"),
+    ),
+    "skills/get": _OfSkills(_object({"skill": _SKILL}, None), subject=_BY_URI),
+    READ_FOLDER: _OfSkills(_object({"resources": _each(_FILE) or _unchanged}, None), subject=_BY_URI),
+}
+"""What only the prose of the extension says: which of its texts lead to a server."""  # X-3
+SKILLS_LIST: Final = "skills/list"
+"""The list that only servers have which declare the extension for skills."""

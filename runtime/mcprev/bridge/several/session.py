@@ -26,7 +26,7 @@ from mcprev.core.connection import Connection
 from mcprev.errors import InternalError, InvalidParams, Json, McpError, MethodNotFound, one_line
 from mcprev.protocol.connection_state import NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
-from mcprev.protocol.engine import SEVERITY, declares
+from mcprev.protocol.engine import SEVERITY
 from mcprev.protocol.handshake import INITIALIZED, HandshakeServer, State
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev_types import Direction
@@ -200,10 +200,10 @@ class SeveralSession(SeveralClient):
         self.peer(member).outlet.send(method, params, exchange.incoming if exchange.incoming.open else None)
 
     @override
-    def declares(self, member: Member, kind: str) -> bool:
+    def capabilities(self, member: Member) -> JsonObject | None:
         upstream = self.peer(member).open_upstream
         known = None if upstream is None else upstream.introduction
-        return known is None or declares(known.capabilities, kind)
+        return None if known is None else known.capabilities
 
     def notified_by_client(self, notified: NotificationReceived) -> None:
         """Pass a notification of the client to every server that is connected."""

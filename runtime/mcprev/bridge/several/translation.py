@@ -5,12 +5,13 @@ Strings are replaced by type, at the places that the revision's schema has; text
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from mcprev.bridge.several.names import Names, Naming
 from mcprev.bridge.several.options import PROMPTS, RESOURCES, TOOLS
-from mcprev.bridge.several.places import Changes, Entries, Mark, ObjectRewrite, Places
+from mcprev.bridge.several.places import READ_FOLDER, Changes, Entries, Mark, ObjectRewrite, Places
 from mcprev.bridge.several.seals import Seals
 from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.errors import InvalidParams, Json
@@ -43,11 +44,13 @@ class Translation:
             uri=partial(names.uri, naming),
             task=lambda id_: seals.task(naming.server, id_, principal),
             visit=naming.name,
+            skill=naming.uri,
         )
-        self._inward = Changes(uri=naming.own_uri, task=self._own_task, visit=self._own_visit)
+        own = naming.own_uri
+        self._inward = Changes(uri=own, task=self._own_task, visit=self._own_visit, skill=own)
         # Tasks that the client runs for a server are that server's alone, too.
-        self._asking = Changes(uri=self._outward.uri, task=self._asked_task, visit=naming.name)
-        self._answering = Changes(uri=naming.own_uri, task=self._answered_task, visit=self._own_visit)
+        self._asking = replace(self._outward, task=self._asked_task)
+        self._answering = replace(self._inward, task=self._answered_task)
 
     def _asked_task(self, id_: str) -> str:
         server, own = self._seals.own_task(id_, None)
@@ -71,9 +74,20 @@ class Translation:
 
     def result(self, method: str, result: JsonObject) -> JsonObject:
         """Return a result of the server for the client."""
+        if method == READ_FOLDER:
+            result = self._offered(result)
         is_task = result.get("resultType") == TASK or (method.startswith(_TASKS) and _TASK_ID in result)
         found = self.task(result) if is_task else self._out(self._places.result(method), result)
         return self._related(found, self._outward)
+
+    def _offered(self, folder: JsonObject) -> JsonObject:
+        """Return a folder of a skill without what the client is not offered."""
+        entries = [as_object(each) for each in as_list(folder.get("resources")) or ()]
+        offer = self.naming.offer
+        return {
+            **folder,
+            "resources": [each for each in entries if offer.allows(RESOURCES, str(each.get("uri")))],
+        }
 
     def task(self, value: JsonObject) -> JsonObject:
         """Return the members of a task of the extension for the client."""
@@ -121,7 +135,7 @@ class Translation:
             return None
         found = {**entry}
         text = offer.description(entries.kind, key)
-        if text is not None:
+        if text is not None and entries.mark is not Mark.SKILL:
             found["description"] = text
         if entries.mark is Mark.NAME:
             found["name"] = self._names.name(self.naming, entries.kind, shown)

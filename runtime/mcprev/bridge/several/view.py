@@ -22,7 +22,6 @@ from mcprev.conversion.rules import JsonObject, as_list, as_object
 from mcprev.core.interfaces import principal_of
 from mcprev.errors import METHOD_NOT_FOUND, InternalError, InvalidParams, Json, RpcError
 from mcprev.protocol.connection_state import IncomingRequest
-from mcprev.protocol.engine import declares
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,
@@ -61,9 +60,9 @@ class StatelessView(SeveralClient):
             await member.stateless.serve(exchange, client)
 
     @override
-    def declares(self, member: Member, kind: str) -> bool:
+    def capabilities(self, member: Member) -> JsonObject | None:
         known = member.relay.upstreams.introduction
-        return known is None or declares(known.capabilities, kind)
+        return None if known is None else known.capabilities
 
     @override
     async def serve(self, exchange: Exchange) -> None:
