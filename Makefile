@@ -40,7 +40,9 @@ lint: setup
 
 types: setup
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 runtime codegen
 	$(BIN)/pyright
+	$(BIN)/pyright --pythonplatform Windows runtime codegen
 	PYTHONPATH=tests $(BIN)/python tools/type_completeness.py
 	PYTHONPATH=tests $(BIN)/python tools/snippet_types.py
 

@@ -19,7 +19,7 @@ import mcprev
 from engine.fakes import initialize, modern, notification, request
 from faults.processes import BOUND, HERE, OURS, exists, nothing_left
 from helpers.requirements import D, E, req
-from helpers.running import run
+from helpers.running import run, until
 from mcprev.errors import ConnectionLost, ProcessExited, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.transports.stdio.client import TAIL
@@ -278,7 +278,7 @@ def test_a_task_waits_for_a_client_that_does_not_read_its_statuses() -> None:
         async with asyncio.timeout(BOUND):
             while f"{count - 1} xxx".encode() not in heard:
                 heard += await asyncio.to_thread(os.read, theirs, MEGABYTE)
-        assert len(reached) == count
+        await until(lambda: len(reached) == count)  # what is heard is written before the task goes on
         os.close(ours)
         await connection.closed
         os.close(theirs)

@@ -31,9 +31,11 @@ from helpers.running import run, until
 from helpers.served_workers import ServedWorkers, free_port, served
 from helpers.support import ROOT
 from mcprev.cli import main as command, workers as checking
+from mcprev.platforms.windows import Windows
 from mcprev.server.service import Service
 from mcprev.serving.worker import ConnectionCounts, SupervisedWorker, WorkerSettings
 from mcprev_types.latest import models as m
+from platforms.linux_kernel import LinuxKernel
 
 APP = Path(__file__).parent / "workers_app.py"
 LIMIT = 60.0
@@ -334,8 +336,9 @@ def test_wrong_options_are_refused_before_anything_starts(monkeypatch: pytest.Mo
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         assert "in use" in said("--http", where, "--workers", "2").output
     assert "is set by the supervisor only" in said("--http", "8000", MCPREV_WORKER="{}").output
-    monkeypatch.setattr("sys.platform", "win32")
-    assert "which Windows does not support" in said("--http", "8000", "--workers", "2").output
+    monkeypatch.setattr("mcprev.cli.serve.HERE", Windows(LinuxKernel()))
+    refused = said("--http", "8000", "--workers", "2").output
+    assert "which Windows does not support: start several servers at ports of their own" in refused
 
 
 @req("HTTP-3", everywhere=True)

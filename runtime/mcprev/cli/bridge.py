@@ -11,7 +11,6 @@ import click
 from mcprev.cli import completing
 from mcprev.cli.command_target import TargetCommand, command_target, words_after_dashes
 from mcprev.cli.exit_codes import ExitCode, Failure
-from mcprev.cli.first_process import go_on_in_child
 from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded
 from mcprev.cli.logs import log_format_option, log_to_stderr
@@ -29,6 +28,7 @@ from mcprev.cli.serve import (
 )
 from mcprev.cli.table import clean, echo_lines
 from mcprev.hosts.named_server import HEADERS_VARIABLE
+from mcprev.platforms import HERE
 
 if TYPE_CHECKING:
     from mcprev.bridge.pair import ConversionReport
@@ -188,7 +188,7 @@ def bridge_command(
         )
     if where is not None and login is None:
         login = False  # everybody who reaches the bridge would use the login of the user
-    go_on_in_child()
+    HERE.go_on_in_child()
     opened = None if store is None else opened_store(store)
     file = None if config is None else _file(config)
     worker = worker_of_command()

@@ -23,6 +23,7 @@ from mcprev.cli.options import env_option, header_option, login_option, revision
 from mcprev.cli.pages import pages_option
 from mcprev.cli.table import clean, echo_lines
 from mcprev.dev.opening import BrowserPage
+from mcprev.platforms import HERE
 
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from mcprev.hosts.named_server import NamedServer
 
 _HOST: Final = "127.0.0.1"
-_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP")
-"""What ends the command; the last comes when its terminal is closed."""
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, HERE.terminal_closed)
+"""What ends the command."""
 _EXIT: Final = 1.0
 """Seconds that threads have to end after everything else, such as a look-up of a host name."""
 
@@ -210,10 +211,9 @@ class _Ending:
         self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
         # Those that the caller ignores, as `nohup` does, stay ignored.
         self._before = {
-            each: old for each in numbers if (old := signal.getsignal(each)) is not signal.SIG_IGN
+            each: old for each in _SIGNALS if (old := signal.getsignal(each)) is not signal.SIG_IGN
         }
         for number in self._before:
             signal.signal(number, self._signalled)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from tempfile import mkstemp
 from typing import TYPE_CHECKING, Final
 
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.platforms import HERE
 from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
@@ -40,13 +40,7 @@ _KEYS: Final = {"resources": "uri", "resource_templates": "uriTemplate"}
 
 def cache_folder() -> Path:
     """Return the folder in which the names are kept."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = str(Path.home() / "Library" / "Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "mcprev" / "names"
+    return HERE.cache_folder() / "names"
 
 
 def remember(server: NamedServer, name: str, entries: Iterable[Mapping[str, Json]]) -> None:
@@ -124,7 +118,7 @@ def _write(file: Path, text: str) -> None:
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
-        Path(temporary).replace(file)
+        HERE.replace(Path(temporary), file)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from mcprev.cli.table import clean, echo_lines
+from mcprev.platforms import HERE
 
 if TYPE_CHECKING:
     from mcprev.auth.client.credentials import SecretSource
@@ -218,7 +219,7 @@ def _with_code() -> dict[str, Any]:
 
 def token_folder() -> Path:
     """Return the folder in which tokens and registrations of logins are kept, which only its owner can read."""
-    return Path(click.get_app_dir("mcprev")) / "tokens"
+    return HERE.config_folder() / "tokens"
 
 
 def has_login(url: str) -> bool:

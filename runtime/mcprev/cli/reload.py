@@ -26,6 +26,7 @@ from mcprev.cli.reloaded import VARIABLE
 from mcprev.cli.table import clean, echo
 from mcprev.core.temporary_folders import temporary_folder
 from mcprev.errors import Json
+from mcprev.platforms import HERE
 from mcprev.serving.kept_session import KeptSession
 from mcprev.serving.sockets import listen, port_of
 from mcprev.serving.source_files import SourceFiles
@@ -40,7 +41,7 @@ FLAG: Final = "--reload"
 POLL: Final = 0.3
 """Seconds between two looks at the source files."""
 GRACE: Final = 2.0
-"""Seconds that a child has to end, after its input is closed and again after SIGTERM."""
+"""Seconds that a child has to end, after its input is closed and again after it was asked to."""
 MAX_WAITING: Final = 500
 """The number of lines of the client that wait for a process, beyond which nothing more is read."""
 MAX_WAITING_BYTES: Final = 1024 * 1024
@@ -80,8 +81,8 @@ class _Place:
         self._listening: socket.socket | None = None
 
     def open(self) -> int | None:
-        """Return the descriptor of the listening socket; None on stdio."""
-        if self._listening is None and self._where is not None:
+        """Return the descriptor of the listening socket; None on stdio, and where each process has to listen by itself."""
+        if self._listening is None and self._where is not None and HERE.shares_sockets:
             host, port = self._where
             try:
                 self._listening = listen(host, port)
@@ -104,7 +105,7 @@ async def _until_signal(runs: Coroutine[Any, Any, int]) -> int:
     serving = asyncio.ensure_future(runs)
     for number in stop_signals():
         with suppress(NotImplementedError, RuntimeError, ValueError):
-            asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+            HERE.handle_signal(asyncio.get_running_loop(), number, serving.cancel)
     try:
         return await serving
     except asyncio.CancelledError:
@@ -138,7 +139,7 @@ class Children:
             stdout=pipe,
             env={**self._environment, VARIABLE: json.dumps(kept)},
             pass_fds=() if descriptor is None else (descriptor,),
-            start_new_session=True,
+            **HERE.group_options,
         )
         process_groups.started(self.process.pid)
         return self.process
@@ -156,10 +157,10 @@ class Children:
     async def _end(process: asyncio.subprocess.Process) -> int:
         if process.stdin is not None:
             process.stdin.close()
-        for signalled in (None, process.terminate, process.kill):
-            if signalled is not None:
+        for step in (None, HERE.ask_to_end, asyncio.subprocess.Process.kill):
+            if step is not None:
                 with suppress(ProcessLookupError):
-                    signalled()
+                    step(process)
             elif process.stdin is None:
                 continue  # nothing tells it to end but a signal
             with suppress(TimeoutError):

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 import click
 
 from mcprev.cli import completing
-from mcprev.cli.first_process import go_on_in_child
 from mcprev.cli.http_options import NAMES, given_options, http_options
 from mcprev.cli.loading import Loaded, author_errors, load_server
 from mcprev.cli.logs import log_format_option, log_to_stderr
 from mcprev.cli.reloaded import reloaded_process
 from mcprev.cli.table import echo
+from mcprev.platforms import HERE
 from mcprev.serving.source_files import reported_imports
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def serve_command(
     if http is None and (given or no_auth or health or workers):
         raise click.UsageError(f"{NAMES}, --workers, --health and --no-auth require --http")
     where = None if http is None else address(http)
-    go_on_in_child()
+    HERE.go_on_in_child()
     if reload_:
         if workers is not None:
             raise click.UsageError("pass --reload or --workers, not both; SIGHUP replaces workers")
@@ -228,9 +228,10 @@ def serve_loaded(
 
 def supervise_workers(host: str, port: int, workers: int, store: str | None) -> int:
     """Run workers with the command line of this process; return the exit code."""
-    if sys.platform == "win32":
+    if not HERE.shares_sockets:
         raise click.ClickException(
-            "--workers requires processes that share a socket, which Windows does not support; start several servers on separate ports"
+            "--workers requires processes that share a socket, which Windows does not support: start several servers at ports "
+            "of their own, with one --store and a load balancer in front of them"
         )
     from mcprev.cli.workers import shared_metrics
     from mcprev.serving.sockets import listen

@@ -1,6 +1,6 @@
 """Runs what a command does with a server so that a signal ends the command and the server that it started (STDIO-7).
 
-Python ends at once at SIGTERM and SIGHUP: `timeout 30 mcprev call` or a terminal that is closed would leave a server behind.
+Python ends at once at most signals: `timeout 30 mcprev call` or a terminal that is closed would leave a server behind.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from mcprev.platforms import HERE
 from mcprev.transports import process_groups
 
 T = TypeVar("T")
-_NAMES: Final = ("SIGTERM", "SIGHUP", "SIGQUIT")
-"""What ends a command beside Ctrl+C, of which asyncio takes care."""
 _EXIT: Final = 1.0
 """Seconds that threads have to end after everything else, such as a look-up of a host name."""
 SIGNALLED: Final = 128
@@ -56,7 +55,7 @@ class _Stop:
         """Handle signals in the block. Those that the caller ignores or handles, as `nohup` does, stay so."""
         numbers = list[int]()
         if threading.current_thread() is threading.main_thread():
-            numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+            numbers = [*HERE.ending_signals]  # of Ctrl+C, asyncio takes care
         numbers = [each for each in numbers if signal.getsignal(each) is signal.SIG_DFL]
         for number in numbers:
             signal.signal(number, self._signalled)

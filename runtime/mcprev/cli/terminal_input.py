@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
 from typing import Final
 
 from mcprev.cli.table import echo_question
+from mcprev.platforms import HERE
 
 MAX_LINE: Final = 1024 * 1024
 """The maximum length of a line in bytes; the rest of a longer one is the next line."""
@@ -34,7 +33,7 @@ class TerminalInput:
         """Ask the user for a line; None at the end of the input (Ctrl+D)."""
         echo_question(question)
         while b"\n" not in self._rest and len(self._rest) < MAX_LINE and not self._ended:
-            data = await self._read()
+            data = await HERE.read_terminal(self._descriptor, _READ)
             self._rest += data
             if not data:
                 self._ended = not self._rest
@@ -44,15 +43,3 @@ class TerminalInput:
             self._ended = False  # a terminal goes on after Ctrl+D
             return None
         return line.decode("utf-8", "replace").rstrip("\r")
-
-    async def _read(self) -> bytes:
-        loop = asyncio.get_running_loop()
-        if sys.platform == "win32":
-            return await asyncio.to_thread(os.read, self._descriptor, _READ)
-        ready = asyncio.Event()
-        loop.add_reader(self._descriptor, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(self._descriptor)
-        return os.read(self._descriptor, _READ)

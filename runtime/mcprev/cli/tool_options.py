@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -19,6 +18,7 @@ from mcprev.cli.arguments import typed_value, types_of
 from mcprev.cli.table import clean
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.platforms import HERE
 
 MAX_WORD: Final = 64
 """The maximum length of a subcommand or an option that is made from a name of a server."""
@@ -118,7 +118,7 @@ class ArgumentOption(click.Option):
     def _example(self, word: str) -> str:
         """Return how two items are written."""
         items = tuple(self._choices) * 2 or _EXAMPLES[self._type().name]
-        return " ".join(f"--{word} {shlex.quote(item)}" for item in items[:2])
+        return " ".join(f"--{word} {HERE.joined([item])}" for item in items[:2])
 
     @override
     def value_is_missing(self, value: Any) -> bool:

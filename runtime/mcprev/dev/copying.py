@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from typing import TYPE_CHECKING, Final
 
 from mcprev.dev.calls import member_text
@@ -13,6 +12,7 @@ from mcprev.errors import Json
 from mcprev.hosts.masking import masked_words
 from mcprev.hosts.named_server import is_url
 from mcprev.json_schema.redaction import Redactor
+from mcprev.platforms import HERE
 from mcprev.transports.http.urls import mask_url
 from mcprev.wire.json_values import is_json_object
 
@@ -139,7 +139,7 @@ def _curl(event: SeenEvent, body: bytes) -> str:
 
 def _line(words: list[str]) -> str:
     """Return a line for a shell. Raises `CannotCopy` for what a terminal could take for something else."""
-    line = shlex.join(words)
+    line = HERE.joined(words)
     if not line.isprintable():
         raise CannotCopy(
             "it contains control characters, which a terminal would interpret; copy it as a test or as JSON"

@@ -15,6 +15,7 @@ from mcprev.client.targets import Target
 from mcprev.core.background import Background
 from mcprev.dev.authorization import LoginSteps
 from mcprev.errors import ProcessExited
+from mcprev.platforms import HERE
 from mcprev.serving.source_files import SourceFiles
 from mcprev.transports import process_groups
 from mcprev.transports.http.client.target import http
@@ -132,7 +133,7 @@ class ChildLauncher:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
+            **HERE.group_options,
         )
         process_groups.started(process.pid)
         tail = bytearray()
@@ -178,7 +179,7 @@ class ChildLauncher:
             try:
                 with suppress(TimeoutError, ProcessLookupError):
                     if process.returncode is None:
-                        process.terminate()
+                        HERE.ask_to_end(process)
                     async with asyncio.timeout(STOPPING):
                         await process.wait()
             finally:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from mcprev.hosts.named_server import HEADERS_VARIABLE
 from mcprev.hosts.table import ANY_FILE, HOSTS, Host, MemberPath
 from mcprev.hosts.writing import read_own, replace_text
 from mcprev.json_schema.bounds import OBJECT
+from mcprev.platforms import HERE
 
 if TYPE_CHECKING:
     from mcprev.hosts.named_server import NamedServer
@@ -188,7 +188,7 @@ def words_anywhere(server: NamedServer) -> tuple[str, ...]:
 
 
 def _absolute_command(words: Sequence[str]) -> list[str]:
-    program = which(words[0]) or words[0]
+    program = HERE.find_program(words[0]) or words[0]
     if os.sep in program:
         program = str(Path(program).absolute())
     return [program, *map(_absolute, words[1:])]

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.client.host_config import ServerEntry, entry_of, read_text, usual
@@ -19,6 +18,7 @@ from mcprev.errors import Json
 from mcprev.hosts.jsonc import JsoncError, parse_jsonc
 from mcprev.hosts.table import ANY_FILE, HOSTS, MemberPath
 from mcprev.json_schema.bounds import LIST
+from mcprev.platforms import HERE
 
 if TYPE_CHECKING:
     from mcprev.client.targets import Target
@@ -121,7 +121,7 @@ def _named(word: str) -> NamedServer:
         return _configured(given, name, _places(place), place)
     if word.endswith((".json", ".jsonc")):
         return _only(given, word)
-    if _MODULE.fullmatch(word) and which(word) is None:
+    if _MODULE.fullmatch(word) and HERE.find_program(word) is None:
         file, is_file, _ = word.rpartition(".py")
         if is_file and not Path(f"{file}.py").is_file():
             raise ValueError(f"there is no file '{file}.py'")
@@ -130,7 +130,7 @@ def _named(word: str) -> NamedServer:
     try:
         return _configured(given, word, [place for host in HOSTS for place in _places(host)], None)
     except LookupError as error:
-        if which(word) is not None:
+        if HERE.find_program(word) is not None:
             return _started(given)
         raise ValueError(f"{error.args[0]}; {NAMES}") from None
 

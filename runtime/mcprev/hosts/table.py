@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from mcprev.client.host_config import CONTAINERS
+from mcprev.platforms import HERE
 
 MemberPath: TypeAlias = tuple[str, ...]
 """The names of the members that lead to a value of a JSON file."""
@@ -42,8 +41,7 @@ class Host:
     def file(self, *, project: bool = False) -> Path:
         """Return the file of the user or of the project in the working folder. Raises `ValueError` if there is none."""
         if not project:
-            settings = _settings_folder()
-            return Path(self.user.replace("{settings}", str(settings))).expanduser()
+            return Path(self.user.replace("{settings}", str(HERE.settings_folder()))).expanduser()
         if self.project is None:
             raise ValueError(f"{self.title} has no file for one project")
         return Path.cwd() / self.project
@@ -57,7 +55,7 @@ class Host:
 
 
 _TYPED: Final = ({"type": "stdio"}, {"type": "http"})
-_ZED: Final = "{settings}/Zed/settings.json" if sys.platform == "win32" else "~/.config/zed/settings.json"
+_ZED: Final = {"windows": "{settings}/Zed/settings.json"}.get(HERE.system, "~/.config/zed/settings.json")
 HOSTS: Final[Mapping[str, Host]] = {
     host.name: host
     for host in (
@@ -97,12 +95,3 @@ HOSTS: Final[Mapping[str, Host]] = {
 """The hosts by name."""
 ANY_FILE: Final = tuple((name,) for name in CONTAINERS)
 """Where the servers may be in a file that a user names."""
-
-
-def _settings_folder() -> Path:
-    """Return the folder in which programs keep the settings of the user."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")

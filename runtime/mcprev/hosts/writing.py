@@ -16,10 +16,10 @@ from tempfile import mkstemp
 from typing import Final
 
 from mcprev.client.host_config import read_text
+from mcprev.platforms import HERE
 
 _COPIES: Final = 1000
 _TEMPORARY: Final = ".mcprev-new-"
-_NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
@@ -31,7 +31,7 @@ def read_own(file: Path, *, below: Path | None = None) -> str | None:
     """
     _check_folders(file, below)
     try:
-        return read_text(file, flags=_NOFOLLOW, check=_check_owner)
+        return read_text(file, flags=HERE.no_follow, check=_check_owner)
     except FileNotFoundError:
         return None
     except OSError:
@@ -43,12 +43,12 @@ def read_own(file: Path, *, below: Path | None = None) -> str | None:
 
 
 def _check_owner(file: Path, found: os.stat_result) -> None:
-    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+    if HERE.belongs_to_another(found):
         raise ValueError(f"'{file}' belongs to another user; run the command as that user")
 
 
 def _check_folders(file: Path, below: Path | None) -> None:
-    if file.is_symlink() and not _NOFOLLOW:
+    if file.is_symlink() and not HERE.no_follow:
         raise ValueError(f"'{file}' is a symbolic link; pass the file that it points to")
     for folder in file.parents:
         if below is not None and folder.is_symlink() and folder.is_relative_to(below) and folder != below:
@@ -56,9 +56,9 @@ def _check_folders(file: Path, below: Path | None) -> None:
                 f"the folder '{folder}' is a symbolic link, which is not accepted in a project; replace it with a real folder"
             )
     folder = file.parent
-    if hasattr(os, "geteuid") and folder.is_dir():
+    if folder.is_dir():
         found = folder.stat()
-        if found.st_mode & 0o002 and not found.st_mode & stat.S_ISVTX:
+        if HERE.is_written_by(stat.S_IWOTH, found) and not found.st_mode & stat.S_ISVTX:
             raise ValueError(
                 f"everybody can write into the folder '{folder}': run `chmod o-w {shlex.quote(str(folder))}`"
             )
@@ -75,7 +75,7 @@ def replace_text(file: Path, before: str | None, after: str) -> Path | None:
     try:
         copy = None if before is None else _copied(file, before, mode)
         _check_same(file, before)  # last, since writing a copy takes its time
-        temporary.replace(file)
+        HERE.replace(temporary, file)
     except BaseException:
         for made in (temporary, copy):
             if made is not None:
@@ -102,7 +102,7 @@ def write_file(file: Path, text: str, *, replace: bool, mode: int = 0o666) -> No
     temporary: Path | None = None
     try:
         temporary = _temporary(file, text, stat.S_IMODE(file.stat().st_mode) | mode & stat.S_IXUSR)
-        temporary.replace(file)
+        HERE.replace(temporary, file)
     except BaseException:
         for path in (temporary, file if made else None):
             if path is not None:

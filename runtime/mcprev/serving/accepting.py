@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mcprev.core.background import Background
+from mcprev.platforms import HERE
 
 BATCH: Final = 32
 """The maximum number of connections that one turn of the event loop accepts, so that others are served in between."""
@@ -33,12 +34,8 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 
 def connection_limit(wanted: int) -> int:
     """Return the maximum number of connections: `wanted`, or fewer to keep an eighth of the descriptors free."""
-    try:
-        import resource
-    except ImportError:  # on Windows
-        return wanted
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
+    soft = HERE.open_files_limit()
+    if soft is None:
         return wanted
     limit = max(1, min(wanted, soft - max(32, soft // 8)))
     if limit < wanted:

@@ -8,6 +8,8 @@ import socket
 from pathlib import Path
 from typing import Final, cast
 
+from mcprev.platforms import HERE
+
 BACKLOG: Final = 2048
 UNIX: Final = "unix:"
 """How the host of a Unix socket begins; its path follows."""
@@ -91,7 +93,7 @@ def _name(listening: socket.socket) -> tuple[str, int] | str:
 
 def _send_at_once(listening: socket.socket) -> None:
     # Connections inherit this; asyncio sets it only for sockets that were created with IPPROTO_TCP.
-    if listening.family != socket.AF_UNIX:
+    if listening.family != HERE.unix_sockets:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
@@ -99,9 +101,11 @@ def _bind_unix(path: str) -> socket.socket:
     """Return a listening Unix socket, in place of one that nobody listens at any more. The umask says who may connect."""
     if not path:
         raise OSError("a Unix socket needs a path, as in unix:/run/shop/shop.sock")
-    listening = socket.socket(socket.AF_UNIX)
+    if HERE.unix_sockets is None:
+        raise OSError("Python has no Unix sockets on Windows: listen at an address, such as 127.0.0.1:8000")
+    listening = socket.socket(HERE.unix_sockets)
     try:
-        if _is_left_over(path):
+        if _is_left_over(path, HERE.unix_sockets):
             Path(path).unlink(missing_ok=True)
         listening.bind(path)
         listening.listen(BACKLOG)
@@ -111,11 +115,11 @@ def _bind_unix(path: str) -> socket.socket:
     return listening
 
 
-def _is_left_over(path: str) -> bool:
+def _is_left_over(path: str, family: int) -> bool:
     """Return whether a path is a socket at which nobody listens."""
     if not Path(path).is_socket():
         return False
-    with socket.socket(socket.AF_UNIX) as asking:
+    with socket.socket(family) as asking:
         try:
             asking.connect(path)
         except OSError as error:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from mcprev.platforms import HERE
 from mcprev.serving.worker import ABSENT, ConnectionCounts, WorkerSettings
 
 STABLE: Final = 5.0
@@ -37,7 +38,7 @@ MARGIN: Final = 10.0
 """Seconds beyond its `drain` after which a worker that was told to stop is killed."""
 FORCED: Final = 5.0
 """Seconds that workers have to stop after a second signal."""
-KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM)
+KILLED: Final = (-HERE.kill_signal, -signal.SIGTERM)
 NO_START: Final = 1
 """The exit code of a supervisor that gives up."""
 _logger: Final = logging.getLogger("mcprev.server")
@@ -150,9 +151,10 @@ class Supervisor:
     async def run(self) -> int:
         """Run the workers until a signal stops them; return the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop_signalled)
-        loop.add_signal_handler(signal.SIGHUP, self._roll_wanted.set)
+        handlers: dict[int, Callable[[], object]] = dict.fromkeys(HERE.reload_signals, self._roll_wanted.set)
+        handlers |= dict.fromkeys((signal.SIGTERM, signal.SIGINT), self._stop_signalled)
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
         try:
             serving = loop.create_task(self._serve())
             stopping = loop.create_task(self._stop_wanted.wait())
@@ -165,7 +167,7 @@ class Supervisor:
             if not serving.cancelled():
                 serving.result()
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            for number in handlers:
                 loop.remove_signal_handler(number)
             self._counts.close()
         return self._code
@@ -332,7 +334,7 @@ class Supervisor:
         await asyncio.wait({worker.ended}, timeout=worker.drain + MARGIN)
         if not worker.ended.done():
             _logger.error("%s does not stop: killing it", worker)
-            worker.signal(signal.SIGKILL)
+            worker.signal(HERE.kill_signal)
             await asyncio.wait({worker.ended})
 
     async def _stop_all(self) -> None:
@@ -352,7 +354,7 @@ class Supervisor:
             worker.signal(signal.SIGINT)
         await asyncio.sleep(FORCED)
         for worker in tuple(self._all):
-            worker.signal(signal.SIGKILL)
+            worker.signal(HERE.kill_signal)
 
 
 def supervise(

@@ -14,12 +14,12 @@ import mmap
 import os
 import signal
 import socket
-import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from mcprev.core.background import Background
+from mcprev.platforms import HERE
 
 ENVIRONMENT: Final = "MCPREV_WORKER"
 """The environment variable that tells a process that it is a worker."""
@@ -69,14 +69,7 @@ class ConnectionCounts:
     @classmethod
     def made(cls, workers: int) -> ConnectionCounts:
         """Return the counts of workers that have not started."""
-        if hasattr(os, "memfd_create"):  # on Linux, where it needs no folder
-            descriptor = os.memfd_create("mcprev", os.MFD_CLOEXEC)
-            os.truncate(descriptor, 4 * workers)
-        else:
-            with tempfile.TemporaryFile() as file:
-                file.truncate(4 * workers)
-                descriptor = os.dup(file.fileno())
-        counts = cls(descriptor, workers)
+        counts = cls(HERE.nameless_file(4 * workers), workers)
         for number in range(1, workers + 1):
             counts.set(number, ABSENT)
         return counts

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev.errors import Json
+from mcprev.platforms import HERE
 
 _ROOT: Final = Path("/proc")
 _DEAD: Final = frozenset("ZXx")
@@ -36,7 +37,9 @@ def _machine(_pid: int) -> str:
     """Return what all processes have in common that see each other by the same numbers."""
     boot = (_ROOT / "sys/kernel/random/boot_id").read_text(encoding="ascii")
     space = (_ROOT / "self/ns/pid").readlink()
-    return sha256(repr((boot, str(space), socket.gethostname(), os.getuid())).encode()).hexdigest()[:32]
+    return sha256(repr((boot, str(space), socket.gethostname(), HERE.process_owner())).encode()).hexdigest()[
+        :32
+    ]
 
 
 def _looked_up(pid: int) -> tuple[str, str] | None:

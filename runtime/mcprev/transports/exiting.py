@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
+from mcprev.platforms import HERE
 from mcprev.transports import process_groups
 
 EXIT: Final = 1.0
@@ -21,15 +22,15 @@ _logger: Final = logging.getLogger("mcprev.server")
 
 
 def stop_signals() -> list[int]:
-    """Return the signals at which a serving process stops; Python would end at once at SIGTERM and SIGHUP.
+    """Return the signals at which a serving process stops; Python would end at once at most of them.
 
-    SIGHUP comes when a terminal is closed; it is not among them if it is ignored, as below `nohup`, or has a handler.
+    That of a closed terminal is not among them if it is ignored, as below `nohup`, or has a handler.
     """
-    hangup: int | None = getattr(signal, "SIGHUP", None)
-    handler = None if hangup is None else signal.getsignal(hangup)
-    if hangup is None or not (handler is signal.SIG_DFL or isinstance(handler, _Cancel)):
+    closed = HERE.terminal_closed
+    handler = signal.getsignal(closed)
+    if not (handler is signal.SIG_DFL or isinstance(handler, _Cancel)):
         return [signal.SIGINT, signal.SIGTERM]
-    return [signal.SIGINT, signal.SIGTERM, hangup]
+    return [signal.SIGINT, signal.SIGTERM, closed]
 
 
 class _Cancel:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shlex
-import sys
+import stat
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -23,16 +23,11 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Final, Protocol, TypeVar, cast
 
-import click
 from pydantic import TypeAdapter
 
 from mcprev.auth.client.store import Registration, TokenKey, Tokens
 from mcprev.errors import AuthError, MissingExtra
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from mcprev.platforms import HERE
 
 R = TypeVar("R", Tokens, Registration)
 SERVICE: Final = "mcprev"
@@ -162,7 +157,7 @@ class _Folder:
                     file.write(text)
                     file.flush()
                     os.fsync(file.fileno())
-                Path(temporary).replace(self._folder / name)
+                HERE.replace(Path(temporary), self._folder / name)
             except BaseException:
                 Path(temporary).unlink(missing_ok=True)
                 raise
@@ -209,15 +204,16 @@ class _FolderNotPrivate(AuthError, PermissionError):
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise `PermissionError` for a folder in which other users can put files; Windows has no such modes."""
-    if sys.platform == "win32":
-        return
+    """Raise `PermissionError` for a folder in which other users can put files.
+
+    On Windows, a file has the access list of its folder: that of the profile of a user lets in nobody else but administrators.
+    """
     found = folder.stat()
-    if found.st_uid not in (os.geteuid(), 0):
+    if HERE.belongs_to_another(found, except_root=True):
         raise _FolderNotPrivate(
             f"the folder '{folder}' belongs to another user: keep tokens in one of your own"
         )
-    if found.st_mode & 0o022:
+    if HERE.is_written_by(stat.S_IWGRP | stat.S_IWOTH, found):
         shown = shlex.quote(str(folder))
         raise _FolderNotPrivate(f"other users can write into the folder '{folder}': run `chmod 700 {shown}`")
 
@@ -256,10 +252,7 @@ def _try_lock(path: Path) -> int | None:
     _make_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        HERE.lock(descriptor)
     except BaseException as error:
         os.close(descriptor)
         if isinstance(error, BlockingIOError | PermissionError):  # of POSIX and of Windows
@@ -269,12 +262,9 @@ def _try_lock(path: Path) -> int | None:
 
 
 def _unlock(descriptor: int) -> None:
-    """Unlock and close a file; closing alone would not unlock it while a child process has a copy."""
+    """Unlock and close a file."""
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        HERE.unlock(descriptor)
     finally:
         os.close(descriptor)
 
@@ -314,4 +304,4 @@ class KeyringTokens(KeptTokens):
                 backend = cast("Keyring", import_module("keyring"))
             except ImportError as error:
                 raise MissingExtra("storing tokens in the keyring", "keyring", "keyring") from error
-        super().__init__(backend, service, Path(click.get_app_dir("mcprev")) / "locks")
+        super().__init__(backend, service, HERE.config_folder() / "locks")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.bridge.introduction import Sender
@@ -13,6 +12,7 @@ from mcprev.client.targets import Target
 from mcprev.conversion.rules import as_list
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
+from mcprev.platforms import HERE
 from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
@@ -62,13 +62,9 @@ def auth_of(options: Mapping[str, Json]) -> Authorization | UserLogin | None:
         elif name != "type":
             found[_NAMES[name]] = filled(value)
     if kind == USER:
-        import click
-
         from mcprev.auth.client.token_stores import DiskTokens
 
-        return UserLogin(
-            store=DiskTokens(Path(click.get_app_dir("mcprev")) / "bridge"), trust_env=True, **found
-        )
+        return UserLogin(store=DiskTokens(HERE.config_folder() / "bridge"), trust_env=True, **found)
     if "client_id" not in found:
         raise ValueError(f"`{KEY}.auth` requires `clientId`")
     from mcprev.auth.client.grants import ClientCredentials

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -19,6 +18,7 @@ from mcprev.bridge.upstream import logger
 from mcprev.client.host_config import checked_url, config_entries, naming, target_of_entry, usual
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.errors import Json, one_line
+from mcprev.platforms import HERE
 from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
@@ -158,9 +158,10 @@ class ConfigFile:
         """Read the file again whenever it has changed. One that is not valid is logged, and changes nothing."""
         loop, again = asyncio.get_running_loop(), asyncio.Event()
         self._again = again
-        if self._hangup and hasattr(signal, "SIGHUP"):
+        signals = HERE.reload_signals if self._hangup else ()
+        for number in signals:
             with suppress(RuntimeError, ValueError, NotImplementedError):  # not the main thread
-                loop.add_signal_handler(signal.SIGHUP, self.reload)
+                loop.add_signal_handler(number, self.reload)
         try:
             while True:
                 with suppress(TimeoutError):
@@ -181,6 +182,6 @@ class ConfigFile:
                 else:
                     logger.warning("%s was read again: %s", self.path, ", ".join(map(one_line, specs)))
         finally:
-            if self._hangup and hasattr(signal, "SIGHUP"):
+            for number in signals:
                 with suppress(RuntimeError, ValueError, NotImplementedError):
-                    loop.remove_signal_handler(signal.SIGHUP)
+                    loop.remove_signal_handler(number)

@@ -1,7 +1,7 @@
 """A client's connection to a server process over its stdin and stdout (STDIO-1, 3, 4, 5, 7, 9, 10).
 
 The client reads stderr continuously and keeps its last bytes for the error that reports the exit. The process leads a
-process group, so no child process outlives the connection. Every wait has a timeout.
+tree of processes, so no child process outlives the connection. Every wait has a timeout.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -20,6 +19,7 @@ from mcprev.callbacks import at_once
 from mcprev.core.connection import PIPES
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
+from mcprev.platforms import HERE
 from mcprev.protocol.negotiation.steps import Plan, ProbeCache, ProbeResult
 from mcprev.transports import process_groups
 from mcprev.transports.lines import LineConnection
@@ -30,14 +30,10 @@ if TYPE_CHECKING:
     from mcprev.core.interfaces import RequestHandler
     from mcprev.protocol.endpoint import ClientProtocol
 
-INHERITED: Final = (
-    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
-)  # fmt: skip
-"""The environment variables that a server inherits by default."""  # STDIO-10
 UNANSWERED: Final = ProbeCache()
 """The results of the command lines in this process whose servers did not respond to a probe."""
 GRACE: Final = 2.0
-"""Seconds that a server has to exit after stdin is closed, and again after SIGTERM."""
+"""Seconds that a server has to exit after stdin is closed, and again after it was asked to end."""
 TAIL: Final = 8 * 1024
 """The number of bytes of stderr that are kept."""
 logger: Final = logging.getLogger("mcprev.client")
@@ -70,12 +66,13 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
 
         - `command` is a program in PATH or the path of one; each of its `arguments` is a string of its own.
         - `env` is added to the variables that the process inherits: HOME, LANG, LC_ALL, LC_CTYPE, LOGNAME, PATH, SHELL,
-          TERM, TMPDIR, TZ and USER, and no others.
+          TERM, TMPDIR, TZ and USER, and no others; on Windows those of the system that programs need there, such as
+          APPDATA, PATH, PATHEXT, SYSTEMROOT, TEMP and USERPROFILE.
         - `cwd` is the working directory of the process. None: that of this process.
         - `stderr` is a function that is called with each chunk of bytes that the process writes to stderr. None: each
           line is logged by the logger `mcprev.client.stderr` at INFO. The last 8 KiB are part of `ProcessExited`.
-        - `grace` is the time in seconds that the process has to exit after stdin is closed, and again after SIGTERM: 2
-          by default.
+        - `grace` is the time in seconds that the process has to exit after stdin is closed, and again after SIGTERM
+          (Ctrl+Break on Windows): 2 by default.
         """
         self._command = (command, *arguments)
         self._env = env
@@ -103,15 +100,10 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         return connection
 
     async def _start(self, process: _Process) -> None:
-        environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        inherited = {name: os.environ[name] for name in HERE.inherited if name in os.environ}  # STDIO-10
+        environment = HERE.environment(inherited, self._env or {})
         try:
-            await asyncio.get_running_loop().subprocess_exec(
-                lambda: process,
-                *self._command,
-                env={**environment, **(self._env or {})},
-                cwd=self._cwd,
-                start_new_session=True,
-            )
+            await HERE.start(lambda: process, self._command, environment, self._cwd)
         except (OSError, ValueError) as error:
             why = mask_text(str(error))
             text = f"cannot start '{mask_text(self._command[0])}': {why}"
@@ -143,7 +135,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
     async def close(self) -> None:
         """End the processes whose connections have ended; those of other clients keep running.
 
-        Closes stdin, then sends SIGTERM, then SIGKILL to the process group.
+        Closes stdin, then sends SIGTERM, then SIGKILL to the process group; on Windows Ctrl+Break, then the end of its job.
         """
         ended = [process for process in self._processes if process.connection.error is not None]
         for process in ended:
@@ -190,7 +182,7 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
 
     @property
     def pid(self) -> int:
-        """The process id, which is also the process group id."""
+        """The process id, which is also that of its tree."""
         assert self._process is not None
         return self._process.get_pid()
 
@@ -312,15 +304,15 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
     # -- the end -------------------------------------------------------------------------------------------
 
     async def end(self, grace: float) -> None:
-        """Close stdin, send SIGTERM, then SIGKILL, until the process exits; then kill the rest of its group."""
+        """Close stdin, ask the tree to end, then kill it, until the process exits; then kill the rest of its tree."""
         await asyncio.wait({self.starting})
         if self._process is None:
             return
         self._stdin.close()
         try:
-            for number in (None, signal.SIGTERM, signal.SIGKILL):
-                if number is not None:
-                    process_groups.send(self.pid, number)
+            for step in (None, process_groups.terminate, process_groups.kill):
+                if step is not None:
+                    step(self.pid)
                 await asyncio.wait({self._exited}, timeout=grace)
                 if self._exited.done():
                     break

@@ -1,22 +1,14 @@
-"""Two file descriptors of any kind as one transport: pipes, sockets, terminals, files (STDIO-1, STDIO-9).
-
-The event loop watches pipes. It cannot watch regular files and devices such as /dev/null: a thread copies such an input
-to a pipe, and such an output is written directly.
-"""
+"""Two file descriptors of any kind as one transport: pipes, sockets, terminals, files (STDIO-1, STDIO-9)."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import select
-import shutil
-import stat
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final, cast
 
 from typing_extensions import override
+
+from mcprev.platforms import HERE
 
 _CHUNK: Final = 96 * 1024
 """The number of bytes to read at a time: a pipe holds 64 KiB, a socket more, and from 128 KiB on, memory is mapped."""
@@ -48,21 +40,17 @@ class PipeTransport(asyncio.Transport, asyncio.BaseProtocol):
         self._closing = False
         self._lost = False
         self._look: asyncio.TimerHandle | None = None
+        self._has_ended: Callable[[], bool] | None = None
 
     async def open(self, incoming: int, outgoing: int) -> None:
         """Watch the descriptors, and report the connection to the protocol."""
-        loop = asyncio.get_running_loop()
-        if _watchable(outgoing):
-            target = os.fdopen(outgoing, "wb", buffering=0)
-            self._writer, _ = await loop.connect_write_pipe(lambda: self, target)
-        else:
-            self._writer = _FileWriter(outgoing)
+        self._writer = await HERE.connect_writer(lambda: self, outgoing)
         # Messages go to the output without a call in between.
         self.write: Callable[[bytes | bytearray | memoryview], None] = self._writer.write  # type: ignore[assignment]
         self._protocol.connection_made(self)
-        self._incoming = incoming if _watchable(incoming) else _pipe_from(incoming)
-        source = os.fdopen(self._incoming, "rb", buffering=0)
-        self._reader, _ = await loop.connect_read_pipe(lambda: _Reader(self._protocol, self), source)
+        self._reader, self._has_ended = await HERE.connect_reader(
+            lambda: _Reader(self._protocol, self), incoming
+        )
         use_small_reads(self._reader)
 
     @override
@@ -98,9 +86,7 @@ class PipeTransport(asyncio.Transport, asyncio.BaseProtocol):
         self._cancel_check()
         if self._reader is not None:
             self._reader.close()
-        if isinstance(self._writer, _FileWriter):
-            asyncio.get_running_loop().call_soon(self.ended, None)
-        elif self._writer is not None:
+        if self._writer is not None:
             self._writer.close()
 
     @override
@@ -124,7 +110,7 @@ class PipeTransport(asyncio.Transport, asyncio.BaseProtocol):
             self._reader.resume_reading()
 
     def _schedule_check(self) -> None:
-        if hasattr(select, "poll"):
+        if self._has_ended is not None:
             self._look = asyncio.get_running_loop().call_later(_CHECK_INTERVAL, self._check_end)
 
     def _cancel_check(self) -> None:
@@ -134,9 +120,7 @@ class PipeTransport(asyncio.Transport, asyncio.BaseProtocol):
 
     def _check_end(self) -> None:
         """Read from a paused pipe whose writer has closed it, which is the only way to notice the end."""
-        poll = select.poll()
-        poll.register(self._incoming, getattr(select, "POLLRDHUP", 0))
-        if poll.poll(0):
+        if self._has_ended is not None and self._has_ended():
             self.resume_reading()
         else:
             self._schedule_check()
@@ -155,45 +139,3 @@ class _Reader(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None:
             self._transport.ended(exc)
-
-
-class _FileWriter(asyncio.WriteTransport):
-    """Writes a file directly."""
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__()
-        self._descriptor: int | None = descriptor
-
-    @override
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        rest = memoryview(data)
-        while rest and self._descriptor is not None:
-            rest = rest[os.write(self._descriptor, rest) :]
-
-    @override
-    def abort(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-def _pipe_from(file: int) -> int:
-    """Return the reading end of a pipe to which a thread copies a file, until its end or until nobody reads."""
-    incoming, outgoing = os.pipe()
-
-    def copy() -> None:
-        with (
-            os.fdopen(file, "rb", 0) as source,
-            os.fdopen(outgoing, "wb", 0) as target,
-            suppress(BrokenPipeError),
-        ):
-            shutil.copyfileobj(source, target)  # a pipe that blocks takes all bytes of a write
-
-    threading.Thread(target=copy, daemon=True).start()
-    return incoming
-
-
-def _watchable(descriptor: int) -> bool:
-    """Return whether the event loop can wait for a descriptor."""
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

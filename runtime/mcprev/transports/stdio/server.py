@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcprev.core.connection import PIPES
 from mcprev.core.limits import LINGER
+from mcprev.platforms import HERE
 from mcprev.transports.exiting import exit_guard, stop_signals
 from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.stdio.pipes import PipeTransport
@@ -69,17 +70,15 @@ def redirected_stdio() -> Generator[tuple[int, int], None, None]:
     real = STDIO.get()
     incoming, outgoing = map(os.dup, real)
     kept = [os.dup(descriptor) for descriptor in real]
-    blocking = [os.get_blocking(descriptor) for descriptor in kept]
+    restore_blocking = HERE.blocking_of(kept)
     try:
         _redirect()
         yield incoming, outgoing
     finally:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
-        for number, descriptor, was in zip(real, kept, blocking, strict=True):
-            # Restore the blocking mode for other processes that share the terminal or pipe.
-            with suppress(OSError):
-                os.set_blocking(descriptor, was)
+        restore_blocking()
+        for number, descriptor in zip(real, kept, strict=True):
             os.dup2(descriptor, number)
             os.close(descriptor)
 
@@ -111,9 +110,8 @@ def run_stdio(running: Running, new_loop: Callable[[], asyncio.AbstractEventLoop
     async def main() -> None:
         serving = asyncio.create_task(serve_stdio(running, freeze=True))
         for number in stop_signals():
-            # Signal handlers need the main thread, and do not exist on Windows.
-            with suppress(NotImplementedError, RuntimeError, ValueError):
-                runner.get_loop().add_signal_handler(number, serving.cancel)
+            with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread
+                HERE.handle_signal(runner.get_loop(), number, serving.cancel)
         try:
             await asyncio.wait({serving})
             if not serving.cancelled():

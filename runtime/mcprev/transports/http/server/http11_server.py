@@ -23,8 +23,6 @@ import asyncio
 import contextlib
 import logging
 import re
-import select
-import socket
 from collections import deque
 from collections.abc import Callable
 from heapq import nlargest
@@ -37,6 +35,7 @@ from typing_extensions import override
 
 from mcprev.core.shares import Shares, free_of
 from mcprev.errors import InternalError, InvalidRequest
+from mcprev.platforms import HERE
 from mcprev.protocol.http_request_class import RETRY_SOON, HttpError
 from mcprev.transports.http.security import too_long_a_head, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, too_large, too_much
@@ -312,7 +311,7 @@ class Http11Connection(asyncio.Protocol):
         self.stopping = self._ending = True
         if self._serving is not None:
             return
-        if self._in_head or has_input(self._transport):
+        if self._in_head or HERE.has_input(self._transport):
             self._ticks = STALLED - LINGER
         else:
             self._transport.close()
@@ -340,7 +339,7 @@ class Http11Connection(asyncio.Protocol):
     @property
     def has_input(self) -> bool:
         """Whether bytes have arrived that the event loop has not read yet."""
-        return has_input(self._transport)
+        return HERE.has_input(self._transport)
 
     def silence(self) -> int:
         """Return the seconds since the last response."""
@@ -587,18 +586,6 @@ class Http11Connection(asyncio.Protocol):
     def _read_on(self) -> None:
         self._full = False
         self._transport.resume_reading()
-
-
-def has_input(transport: asyncio.BaseTransport) -> bool:
-    """Return whether bytes have arrived at the socket of a transport that the event loop has not read yet."""
-    connected: socket.socket | None = transport.get_extra_info("socket")
-    if connected is None or connected.fileno() < 0:
-        return False
-    if not hasattr(select, "poll"):  # on Windows
-        return bool(select.select([connected.fileno()], [], [], 0)[0])
-    poll = select.poll()
-    poll.register(connected.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _drop(data: bytes) -> None:

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-STOPS: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+from mcprev.platforms import HERE
+
+STOPS: Final = (signal.SIGINT, signal.SIGTERM, HERE.terminal_closed)
 """The signals at which uvicorn stops."""
 LOOP_STOPS: Final = (signal.SIGINT, signal.SIGTERM)
 """Those at which each server stops that lets the event loop handle them."""
@@ -89,7 +91,7 @@ def on_stop(stop: Callable[[int], asyncio.Task[None]], waits: Callable[[], bool]
         if callable(before) and (of_loop or hasattr(owner, "should_exit") or isinstance(owner, StopSignal)):
             signal.signal(number, StopSignal(before, stop, _never if of_loop else waits).received)
             if of_loop:
-                signal.siginterrupt(number, False)  # noqa: FBT003 - as the loop has it
+                HERE.keep_calls_going(number)  # as the loop has it
 
 
 def _never() -> bool:

@@ -13,6 +13,8 @@ import sys
 from contextlib import suppress
 from typing import Final
 
+assert sys.platform != "win32"
+
 FIRST: Final = 1
 _SIGNALLED: Final = 128
 """What is added to the number of the signal that has ended the server, for the exit code."""
@@ -23,7 +25,7 @@ def go_on_in_child() -> None:
 
     Call this before there are threads.
     """
-    if sys.platform == "win32" or os.getpid() != FIRST:
+    if os.getpid() != FIRST:
         return
     passed_on = {
         signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
