@@ -58,7 +58,7 @@ SAME: Final = (
     *(f"tests/runtime/test_{name}.py" for name in ("plainschema", "schema_bounds", "validation")),
 )
 """Tests in those folders whose inputs are their own, so that no revision changes what they say."""
-MOST: Final = {"draft": (3, 60), "added": (4, 60), "removed": (5, None), "page": (5, 60)}
+MOST: Final = {"draft": (3, 60), "added": (4, 60), "removed": (5, None), "page": (7, 70)}
 """At most so many files and lines may be written by hand."""
 PAGE: Final = "page"
 """The part that walks what docs/new-revision.md shows, on request only: it is like the second, with one revision always."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from rehearsal import recipe
 from rehearsal.scratch import Failed, Scratch
 
 PAGE: Final = Path("docs") / "new-revision.md"
@@ -94,3 +95,5 @@ def walk(scratch: Scratch) -> None:
                 )
     if "to decide:" in (listed := scratch.must(scratch.mcprev("list"), "mcprev list")):
         raise Failed(f"something is left to decide:\n{listed}")
+    if (spoken := recipe.served(scratch))[0] != REVISION:
+        raise Failed(f"with everything decided the example server speaks {spoken}")

@@ -25,12 +25,12 @@ from rehearsal.scratch import ROOT
 def asked(folder: Path) -> list[str]:
     """The files that the list of decisions names, and the errors in it."""
     lines = decisions.decision_lines(SchemaFolder(folder / "schema"))
-    return [re.sub(r"^\S+  .*?((?:runtime|schema)/[\w/.]+):.*", r"\1", line) for line in lines]
+    return [re.sub(r"^\S+  .*?((?:runtime|schema|examples)/[\w/.]+):.*", r"\1", line) for line in lines]
 
 
 @pytest.mark.slow
 def test_the_page_decides_what_is_left_to_decide_and_nothing_else(tmp_path: Path) -> None:
-    for name in ("schema", "runtime"):
+    for name in ("schema", "runtime", "examples"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     text = (ROOT / page.PAGE).read_text(encoding="utf-8")
     names = [page.edits(block)[0] for language, block in page.blocks(text) if language == "diff"][1:]

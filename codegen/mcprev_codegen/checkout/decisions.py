@@ -143,11 +143,10 @@ def _missing(runtime: Runtime, before: Revision | None, revision: Revision) -> I
 def _results(runtime: Runtime, before: Revision, revision: Revision) -> Iterator[Decision]:
     """Yield the new required members that a result lacks which the runtime makes itself."""
     for made in runtime.made_results():
-        if made.type not in revision.schema.types:
-            continue
-        known = _needed(before, made.type) if made.type in before.schema.types else frozenset[str]()
-        for member in sorted(_needed(revision, made.type) - known):
-            if revision.names.attribute(member) not in made.given:
+        if made.type not in revision.schema.types or made.type not in before.schema.types:
+            continue  # what makes a result of a new type was written for it
+        for member in sorted(_needed(revision, made.type) - _needed(before, made.type)):
+            if made.given.isdisjoint((member, revision.names.attribute(member))):
                 question = (
                     f"{made.type}.{member}: {revision.name} requires it, and the runtime makes this result without it: "
                     "give it here, or state a default in schema/overlay.toml"

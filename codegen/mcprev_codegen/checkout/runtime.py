@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,17 +17,20 @@ _ROWS: Final = frozenset({"Revision", "replace"})
 """The functions whose calls make a row of the table."""
 _RESULT: Final = re.compile(r"\bmodels\.(\w+Result)\(")
 """The call of a model of a result, by the name that the runtime has for the models of the newest revision."""
+_MARKED: Final = re.compile(r"# makes ((?:\w+Result ?)+)$")
+"""The comment at a result that is written as a dict: in one of its lines, or above it."""
+_NEWEST: Final = "mcprev_types.latest"
 
 
 @dataclass(frozen=True, slots=True)
 class MadeResult:
-    """A call in the runtime that makes a result."""
+    """A place in the runtime, or in an example, that makes a result."""
 
     path: Path
     line: int
     type: str
     given: frozenset[str]
-    """The attributes that it gives by name."""
+    """The attributes that it gives by name, or the members of a dict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,21 @@ class Runtime:
         }
 
     def made_results(self) -> Iterator[MadeResult]:
-        """Yield the results that the runtime makes itself, `models.ListToolsResult(...)`."""
-        for path in sorted(self.folder.rglob("*.py")):
-            if _RESULT.search(path.read_text(encoding="utf-8", errors="replace")) is None:
-                continue
-            for node in ast.walk(_parsed(path)):
-                if isinstance(node, ast.Call) and (found := _RESULT.fullmatch(f"{ast.unparse(node.func)}(")):
-                    given = frozenset(keyword.arg for keyword in node.keywords if keyword.arg)
-                    yield MadeResult(path, node.lineno, found[1], given)
+        """Yield the results that the runtime makes itself, and those of the examples: `models.ListToolsResult(...)`.
+
+        A dict that is one is marked by a comment, `# makes ListToolsResult`.
+        """
+        examples = (self.folder.parent.parent / "examples").rglob("*.py")
+        for path in sorted([*self.folder.rglob("*.py"), *examples]):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            marks = {
+                line + each.lstrip().startswith("#"): found[1].split()
+                for line, each in enumerate(text.split("\n"), 1)
+                if (found := _MARKED.search(each))
+            }
+            is_own = path.is_relative_to(self.folder) or _NEWEST in text
+            if marks or (is_own and _RESULT.search(text)):
+                yield from _made(path, ast.walk(_parsed(path)), marks)
 
     def undecided(self, revision: str) -> Iterator[tuple[int, str, str]]:
         """Yield the undecided entries of a step module: line, member and question."""
@@ -81,6 +91,20 @@ class Runtime:
                 for key, value in zip(node.value.keys, node.value.values, strict=True):
                     if key is not None:
                         yield key.lineno, _text(key), _text(value)
+
+
+def _made(path: Path, nodes: Iterable[ast.AST], marks: Mapping[int, Sequence[str]]) -> Iterator[MadeResult]:
+    """Yield the results that are made in a file, whose marked lines are `marks`."""
+    left = dict(marks)
+    for node in nodes:  # outer ones first
+        if isinstance(node, ast.Call) and (found := _RESULT.fullmatch(f"{ast.unparse(node.func)}(")):
+            yield MadeResult(path, node.lineno, found[1], frozenset(k.arg for k in node.keywords if k.arg))
+        elif isinstance(node, ast.Dict):
+            inner = (key for one in ast.walk(node) if isinstance(one, ast.Dict) for key in one.keys)
+            given = frozenset(str(key.value) for key in inner if isinstance(key, ast.Constant))
+            for line in [line for line in left if node.lineno <= line <= (node.end_lineno or node.lineno)]:
+                for type_ in left.pop(line):
+                    yield MadeResult(path, node.lineno, type_, given)
 
 
 def runtime_of(folder: SchemaFolder) -> Runtime | None:

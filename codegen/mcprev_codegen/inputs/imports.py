@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, cast
@@ -20,10 +21,12 @@ _CONDITIONS: Final = ("types", "import", "require", "node", "default")
 _DEPTH: Final = 20
 """The maximum nesting of conditions in a package.json, and the maximum number of folders that are searched upwards."""
 _PACKAGE: Final = "package.json"
+_MADE_BY_CODE: Final = re.compile(r"@modelcontextprotocol/(?:sdk|core|client|server)(?:/|$)")
+"""Modules whose types of MCP follow from the code of a validator, which is no declaration of data."""
 
 
 class TypeScriptFiles:
-    """The files of a disk. `known` finds modules that are nowhere on it."""
+    """The files of a disk. `known` finds modules that are nowhere on it, or whose types there are made by code."""
 
     def __init__(self, known: Callable[[str], str | None] = lambda _name: None) -> None:
         self._known = known
@@ -36,6 +39,8 @@ class TypeScriptFiles:
         if name.startswith("."):
             path = Path(os.path.normpath(folder / name))
             found = _file(path) or _entry(path, ".")
+        elif _MADE_BY_CODE.match(name) and (instead := self._known(name)) is not None:
+            return instead
         else:
             found = _package(folder, name)
         return str(found) if found is not None else self._known(name)

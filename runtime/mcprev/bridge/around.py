@@ -177,5 +177,8 @@ def _model(incoming: IncomingRequest, params: JsonObject | None) -> Model | None
 
 def _failed(text: str, incoming: IncomingRequest) -> JsonObject:
     """Return the result of a tool that failed with a text, at the client's revision."""
-    result: JsonObject = {"content": [{"type": "text", "text": text}], "isError": True}
+    result: JsonObject = {
+        "content": [{"type": "text", "text": text}],
+        "isError": True,
+    }  # makes CallToolResult
     return result if incoming.revision.handshake else {"resultType": "complete", **result}

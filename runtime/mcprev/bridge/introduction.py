@@ -241,7 +241,7 @@ class ServerIntroduction:
             found = pair.to_client(self.result, DISCOVER, PayloadKind.RESULT)
             return {**self._with_tasks(found, pair), "supportedVersions": versions}
         common = self._common(pair)
-        return {
+        return {  # makes DiscoverResult
             **common,
             "supportedVersions": versions,
             "resultType": "complete",

@@ -205,7 +205,10 @@ class ListenStream:
     def _answer(self, result: JsonObject | None) -> None:
         """Answer with the end of the stream in good order."""
         assert self._visit is not None
-        ended: JsonObject = {"resultType": "complete", "_meta": {SUBSCRIPTION_ID: self._exchange.incoming.id}}
+        ended: JsonObject = {  # makes SubscriptionsListenResult
+            "resultType": "complete",
+            "_meta": {SUBSCRIPTION_ID: self._exchange.incoming.id},
+        }
         if result is None:
             result = self._visit.completed(ended)
         self._exchange.answer(result)

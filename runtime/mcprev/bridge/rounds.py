@@ -92,7 +92,11 @@ class Rounds:
         """Return the result of a tool that asks what the client cannot be asked. Raises `InvalidParams` for other methods."""
         if self._visit.exchange.incoming.method != CALL:
             raise InvalidParams(text)
-        return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
+        return {  # makes CallToolResult
+            "resultType": "complete",
+            "content": [{"type": "text", "text": text}],
+            "isError": True,
+        }
 
 
 async def _outcome(question: Awaitable[dict[str, Json]]) -> dict[str, Json] | McpError:

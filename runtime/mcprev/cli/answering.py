@@ -183,7 +183,7 @@ _ABSENT: Final = object()
 
 
 def _result(action: str, content: Mapping[str, Json] | None = None) -> models.ElicitResult:
-    found: dict[str, Json] = {"action": action}
+    found: dict[str, Json] = {"action": action}  # makes ElicitResult
     whole = found if content is None else without_empty_fields({**found, "content": dict(content)})
     return models.ElicitResult.from_wire(whole)
 
@@ -210,7 +210,12 @@ def _answer_of_file(answer: Json, schema: Mapping[str, Json], *, is_form: bool) 
 def _message_of_file(answer: Json) -> models.CreateMessageResult:
     if isinstance(answer, str):
         content = {"type": "text", "text": answer}
-        answer = {"role": "assistant", "content": content, "model": "human", "stopReason": "endTurn"}
+        answer = {  # makes CreateMessageResult
+            "role": "assistant",
+            "content": content,
+            "model": "human",
+            "stopReason": "endTurn",
+        }
     if not is_json_object(answer):
         raise RpcError("the user rejected the sampling request", code=REJECTED)
     return models.CreateMessageResult.from_wire(answer)

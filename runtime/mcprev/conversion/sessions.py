@@ -18,7 +18,7 @@ def initialize_to_discover(result: Mapping[str, Json], *, from_: str) -> JsonObj
     """
     out = without(dict(result), "protocolVersion", "serverInfo")
     meta = cast("JsonObject", result.get("_meta") or {})
-    out |= {
+    out |= {  # makes DiscoverResult
         "supportedVersions": [result.get("protocolVersion")],
         "capabilities": _up(result.get("capabilities", {}), PayloadKind.SERVER_CAPABILITIES, from_),
         "resultType": "complete",

@@ -240,7 +240,7 @@ class ServerCapabilities(Capabilities):
             members["instructions"] = self.instructions
         if revision.handshake:
             return {"protocolVersion": revision.version, "serverInfo": self.info_at(revision), **members}
-        return {
+        return {  # makes DiscoverResult
             "supportedVersions": [r.version for r in reversed(self.revisions)],
             "resultType": "complete",
             "ttlMs": 0,

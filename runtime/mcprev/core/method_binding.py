@@ -138,7 +138,10 @@ class MethodBinding:
 
     def _try_text(self) -> frozenset[str] | None:
         """Convert a sample text-only result and return the members that are kept, or None if their values change."""
-        given: dict[str, Json] = {"resultType": COMPLETE, "content": [{"type": "text", "text": ""}]}
+        given: dict[str, Json] = {  # makes CallToolResult
+            "resultType": COMPLETE,
+            "content": [{"type": "text", "text": ""}],
+        }
         found = self.result(dict(given))
         return frozenset(found) if all(given.get(name) == value for name, value in found.items()) else None
 

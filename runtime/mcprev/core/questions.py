@@ -72,11 +72,11 @@ def reply_of(answer: Reply) -> object:
     for. Raises `TypeError` for anything else.
     """
     if answer is None:
-        return {"action": "decline"}
+        return {"action": "decline"}  # makes ElicitResult
     if isinstance(answer, Mapping):
-        return {"action": "accept", "content": dict(answer)}
+        return {"action": "accept", "content": dict(answer)}  # makes ElicitResult
     if isinstance(answer, Declined | Cancelled):
-        return {"action": answer.action}
+        return {"action": answer.action}  # makes ElicitResult
     if hasattr(answer, "to_wire"):  # a result, whose package may have a base of its own
         return answer
     if not isinstance(answer, BaseModel) and not is_dataclass(answer):
@@ -86,7 +86,10 @@ def reply_of(answer: Reply) -> object:
         )
     given = cast("Accepted[object]", answer).data if isinstance(answer, Accepted) else answer
     data: Json = to_jsonable_python(given)  # the runtime leaves out the fields that are None
-    return {"action": "accept", "content": data if isinstance(data, OBJECT) else {VALUE: data}}
+    return {  # makes ElicitResult
+        "action": "accept",
+        "content": data if isinstance(data, OBJECT) else {VALUE: data},
+    }
 
 
 @dataclass(frozen=True, slots=True)

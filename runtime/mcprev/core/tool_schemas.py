@@ -108,5 +108,5 @@ def refusal(name: str, found: list[ValidationIssue], revision: Revision) -> dict
 
     text = f"Invalid arguments for tool '{name}': {describe(found, 'arguments')}"
     if revision.tool_argument_errors_are_results:
-        return {"content": [{"type": "text", "text": text}], "isError": True}
+        return {"content": [{"type": "text", "text": text}], "isError": True}  # makes CallToolResult
     raise InvalidParams(text)

@@ -141,7 +141,7 @@ class Questions:
     def _ready_answer(self, method: str, params: Json) -> dict[str, Json] | None:
         """Return the answer that needs no user: the roots, or a saved answer that fits the question."""
         if method == ROOTS and self.roots is not None:
-            return {"roots": list(self.roots)}
+            return {"roots": list(self.roots)}  # makes ListRootsResult
         saved = self.saved.get(_kind(method, params))
         if saved is None:
             return None
@@ -169,7 +169,8 @@ class Questions:
                 "answer with `action` accept, decline or cancel, for elicitation; else with `result` or `error`"
             )
         content: Json = given.get("content")
-        return {"action": action} if content is None else {"action": action, "content": content}
+        given_content = {} if content is None else {"content": content}
+        return {"action": action, **given_content}  # makes ElicitResult
 
     def _settle(self, question: Question, answer: dict[str, Json]) -> None:
         assert question.answer is not None, "an open question waits for it"

@@ -105,6 +105,8 @@ class Responder:
             return False
         request.progress = params["progress"]
         channel = request if request.open else None
+        if PROGRESS not in request.revision.methods:
+            return False
         self.send_notification(PROGRESS, {"progressToken": request.token, **params}, channel)
         return True
 

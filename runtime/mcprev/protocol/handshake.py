@@ -341,8 +341,10 @@ class HandshakeServer(Handshake):
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Notify the client of a change: of lists if declared, of resources if subscribed."""  # SUB-1
         change = CHANGES[kind]
-        if self.state is not State.READY or not declares(
-            self.local.capabilities(self.revision), change.capability
+        if (
+            self.state is not State.READY
+            or not declares(self.local.capabilities(self.revision), change.capability)
+            or change.method not in self.revision.methods
         ):
             return
         if uri is None:

@@ -170,7 +170,8 @@ class StatelessServer(Engine):
             return
         asked = (incoming.params or {})["notifications"]
         capabilities = self.local.capabilities(incoming.revision)
-        capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
+        sent = [kind for kind, change in CHANGES.items() if change.method in incoming.revision.methods]
+        capable = [kind for kind in sent if declares(capabilities, CHANGES[kind].capability)]
         incoming.listen = {**accepted_filter(asked, capable), **more}
         incoming.resources = resources_in(incoming.listen)
         self.listeners.append(incoming)
@@ -240,7 +241,12 @@ class StatelessServer(Engine):
 
     def end_stream(self, incoming: IncomingRequest) -> None:
         """End one listen stream with a result."""
-        incoming.respond({"resultType": COMPLETE, "_meta": {SUBSCRIPTION_ID: incoming.id}})
+        incoming.respond(
+            {
+                "resultType": COMPLETE,
+                "_meta": {SUBSCRIPTION_ID: incoming.id},
+            }  # makes SubscriptionsListenResult
+        )
 
 
 def _spelled(incoming: IncomingRequest, uri: str) -> str | None:

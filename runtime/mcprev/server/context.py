@@ -161,7 +161,7 @@ class Context(SendingContext):
         """
         check_level(level)
         incoming = self.request
-        if not incoming.engine.allows_log(incoming, level):
+        if not incoming.engine.allows_log(incoming, level) or LOG not in incoming.revision.methods:
             await self._connection.drain(incoming)
             return
         params: dict[str, Json] = {"level": level, "data": data}

@@ -164,7 +164,11 @@ class RequestDispatcher:
             log_error(_logger, logging.ERROR, f"the tool '{name}' failed (request {incoming.id!r})", error)
             shown = f": {type(error).__name__}: {text}" if self._show_errors else ""
             text = f"the tool '{name}' failed{shown}"
-        return {"resultType": COMPLETE, "content": [{"type": "text", "text": text}], "isError": True}
+        return {
+            "resultType": COMPLETE,
+            "content": [{"type": "text", "text": text}],
+            "isError": True,
+        }  # makes CallToolResult
 
     async def _check_headers(self, incoming: IncomingRequest, connection: Connection) -> None:
         """Raise `HeaderMismatch` for a call whose headers do not repeat its arguments as its tool demands.

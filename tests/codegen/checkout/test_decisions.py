@@ -15,12 +15,14 @@ from typing import Any, Final
 import pytest
 
 from helpers.mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
-from helpers.support import FOLDER
+from helpers.support import FOLDER, ROOT
 from mcprev.conversion.rules import Rules
+from mcprev_codegen import ir
 from mcprev_codegen.build import packages as pipeline
 from mcprev_codegen.build.packages import Result
 from mcprev_codegen.checkout import decisions, step_modules as steps
 from mcprev_codegen.checkout.pinning import import_schema
+from mcprev_codegen.checkout.runtime import Runtime
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.inputs import SchemaFolder
@@ -305,6 +307,71 @@ def test_a_new_required_member_of_a_result_that_the_runtime_makes_is_given_there
         "models.GetThingResult(thing=found, total=1)\nmodels.OtherResult()\n", encoding="utf-8"
     )
     assert place not in about(decisions.decision_lines(SchemaFolder(schema)))
+
+
+MADE: Final = {
+    "models.AResult(a=1, **b)": [("AResult", {"a"})],
+    'x = {"a": 1}  # makes AResult': [("AResult", {"a"})],
+    'x = {  # makes AResult BResult\n    **y, "a": {"b": 1},\n}': [
+        ("AResult", {"a", "b"}),
+        ("BResult", {"a", "b"}),
+    ],
+    '# makes AResult\nx = {z: 1, **({"a": 1} if y else {})}': [("AResult", {"a"})],
+    'f(\n    {"a": 1}  # makes AResult\n)\ng({"b": 1})': [("AResult", {"a"})],
+    'x = {"a": 1}  # makes trouble': [],
+}
+"""What makes a result, and the results with their members."""
+
+
+@pytest.mark.parametrize("text", MADE)
+@pytest.mark.parametrize("folder", ["runtime/mcprev/app", "examples"])
+def test_results_are_found_as_models_and_as_dicts_that_say_so(text: str, folder: str, tmp_path: Path) -> None:
+    place = tmp_path / folder / "made.py"
+    place.parent.mkdir(parents=True)
+    place.write_text(f"from mcprev_types.latest import models\n{text}\n", encoding="utf-8")
+    found = Runtime(tmp_path / "runtime" / "mcprev").made_results()
+    assert [(one.type, {*one.given}) for one in found] == MADE[text]
+
+
+NO_RESULTS: Final = (
+    "app/names.py",
+    "bridge/tasks.py",
+    "cli/answering.py",
+    "conversion/step_2025_11_25.py",
+    "conversion/step_2026_07_28.py",
+    "core/input_requests.py",
+    "dev/questions.py",
+    "middleware/answers.py",
+    "protocol/mrtr.py",
+    "protocol/result_rules.py",
+    "protocol/tasks.py",
+    "server/task_manager.py",
+)
+"""Files with dicts that have the members of a result and are none: capabilities, changes of a model, what the runtime measures."""
+
+
+def test_each_dict_of_the_runtime_that_could_be_a_result_is_marked_as_one() -> None:
+    newest = sources.load_revision(FOLDER, sources.dated(FOLDER)[-1]).schema
+    results = [
+        [f for f in newest.flat(name).fields if f.name not in ("resultType", "_meta", "ttlMs", "cacheScope")]
+        for name in newest.types
+        if name.endswith("Result") and newest.is_object(ir.Ref(name))
+    ]
+    shapes = [({f.name for f in one if not f.field.optional}, {f.name for f in one}) for one in results]
+    runtime = Runtime(ROOT / "runtime" / "mcprev")
+    marked = {(one.path, one.line) for one in runtime.made_results()}
+    found: set[str] = set()
+    for path in sorted(runtime.folder.rglob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in (one for one in nodes if isinstance(one, ast.Dict)):
+            keys = {str(key.value) for key in node.keys if isinstance(key, ast.Constant)}
+            keys -= {"resultType", "_meta", "ttlMs", "cacheScope"}
+            if (
+                any(needed and needed <= keys <= all_ for needed, all_ in shapes)
+                and (path, node.lineno) not in marked
+            ):
+                found.add(path.relative_to(runtime.folder).as_posix())
+    assert tuple(sorted(found)) == NO_RESULTS
 
 
 def test_what_has_no_description_is_listed_but_holds_nothing_up(tmp_path: Path) -> None:

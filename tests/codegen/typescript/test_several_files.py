@@ -31,6 +31,10 @@ FILES: Final[dict[str, tuple[dict[str, str], str]]] = {
         {"s.ts": 'import N = require("./x"); import Y = N.A; type T = Y', "x/index.d.ts": X},
         "type T = A; interface A { a: 1 }",
     ),
+    "variance, with comments before it": (
+        {"s.ts": "interface P<\n/** @ts-ignore, with, commas */\nout T, /* , */ in out U = T> { t: T; u: U } export interface A { p: P<1, 2> }"},
+        "interface A { p: P12 } interface P12 { t: 1; u: 2 }",
+    ),
     "default exports": (
         {"s.ts": 'import A, { type C } from "./x"; type T = A | C', "x.ts": "export default interface D { a: 1 } type C = 1; export { C }"},
         "type T = D | C; interface D { a: 1 } type C = 1",
@@ -282,3 +286,18 @@ def test_more_files_than_the_bound_are_refused() -> None:
     many = "".join(f'import {{ A as A{n} }} from "./{n}"; type T{n} = A{n};' for n in range(1_001))
     with pytest.raises(CodegenError, match="more than 1000 files"):
         parse(many, "s.ts", Chain("export type A = 1"), strict=False)
+
+
+@pytest.mark.parametrize(
+    ("module", "found"), [("sdk/types.js", "pinned"), ("client", "pinned"), ("ext-apps", "installed")]
+)
+def test_types_of_mcp_that_an_sdk_makes_by_code_are_those_of_a_pinned_revision(
+    module: str, found: str, tmp_path: Path
+) -> None:
+    package = tmp_path / "node_modules" / "@modelcontextprotocol" / module.partition("/")[0]
+    package.mkdir(parents=True)
+    for name in ("index.d.ts", "types.d.ts"):
+        (package / name).write_text("export {}", encoding="utf-8")
+    files = TypeScriptFiles(lambda _: "pinned")
+    path = files.find(f"@modelcontextprotocol/{module}", str(tmp_path / "s.ts")) or ""
+    assert path.replace(str(package / "index.d.ts"), "installed") == found

@@ -305,7 +305,7 @@ class SeveralClient:
             return False
         else:
             text = f"You are logged in at '{member.name}'; list the tools again."
-            result: JsonObject = {"content": [{"type": "text", "text": text}]}
+            result: JsonObject = {"content": [{"type": "text", "text": text}]}  # makes CallToolResult
             if not self.revision.handshake:
                 result |= {"resultType": "complete", "_meta": {SERVER_INFO: info_of(self.hub.own)}}
             exchange.answer(result)

@@ -40,7 +40,7 @@ def joined_discovery(
     said: Sequence[tuple[Naming, JsonObject | None]], own: Mapping[str, Json], versions: list[str]
 ) -> JsonObject:
     """Return the result of `server/discover`, from those of the servers; None for one that cannot be reached now."""
-    return {
+    return {  # makes DiscoverResult
         "resultType": "complete",
         "ttlMs": 0,
         "cacheScope": "private",

@@ -143,6 +143,7 @@ class MergedLists:
                 each for each in hub.members.values() if each.spec.logs_in and each.name in self._needs_login
             ]
             items += [login_tool(each.naming.name(LOG_IN), each.name) for each in needs]
+        # makes ListToolsResult ListPromptsResult ListResourcesResult ListResourceTemplatesResult
         result: JsonObject = {entries.member: items}
         following = _cursors(pages)
         if following:

@@ -10,7 +10,9 @@ from tree_sitter import Node
 
 _MEMBER: Final = re.compile(rb"(?<![\w$.])abstract(?=\s*\??\s*:)")
 """A member named `abstract`, which the grammar takes for the modifier of a class."""
-_VARIANCE: Final = re.compile(rb"(?<=[<,])\s*(?:in\s+out|in|out)(?=\s+(?!extends\b)[A-Za-z_$])")
+_VARIANCE: Final = re.compile(
+    rb"[<,](?:\s|/\*(?:[^*]|\*(?!/))*+\*/|//[^\n]*+\n)*+\b(in\s+out|in|out)(?=\s+(?!extends\b)[A-Za-z_$])"
+)
 """`in` and `out` before a type parameter, which make no difference to data."""
 _EXPORT: Final = re.compile(rb"(?<=\bexport)\s+type(?=\s*\*)")
 """`type` before `*`, which exports the types of a file."""
@@ -32,7 +34,8 @@ def without_faults(source: bytes, root: Node) -> tuple[bytes, Mapping[int, str]]
     for pattern in (_VARIANCE, _EXPORT, _GLOBAL):
         for match in pattern.finditer(source):
             if not _is_text(root, match):
-                found[match.start() : match.end()] = re.sub(rb"\w", b" ", match[0])
+                start, end = match.span(match.lastindex or 0)
+                found[start:end] = re.sub(rb"\w", b" ", source[start:end])
     return bytes(found), names
 
 
