@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from mcprev.errors import Json
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.meta_keys import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -34,7 +35,8 @@ def differences(before: Json, after: Json, path: tuple[str | int, ...] = ()) -> 
     if before is after:
         return
     if isinstance(before, _DICT) and isinstance(after, _DICT):
-        old, new = cast("dict[str, Json]", before), cast("dict[str, Json]", after)
+        old: dict[str, Json] = before
+        new: dict[str, Json] = after
         for name, item in old.items():
             if name in new:
                 yield from differences(item, new[name], (*path, name))
@@ -44,7 +46,7 @@ def differences(before: Json, after: Json, path: tuple[str | int, ...] = ()) -> 
             if name not in old:
                 yield "added", (*path, name), None, item
     elif isinstance(before, _LIST) and isinstance(after, _LIST):
-        yield from _of_lists(cast("list[Json]", before), cast("list[Json]", after), path)
+        yield from _of_lists(before, after, path)
     elif type(before) is not type(after) or before != after:
         yield "changed", path, before, after
 
@@ -62,7 +64,7 @@ def is_envelope(difference: Difference) -> bool:
 
 
 def _members(value: Json) -> dict[str, Json]:
-    return cast("dict[str, Json]", value) if isinstance(value, _DICT) else {}
+    return value if is_json_object(value) else {}
 
 
 def _of_lists(before: list[Json], after: list[Json], path: tuple[str | int, ...]) -> Iterator[Difference]:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from mcprev.analysis.schemas import TypedPackage, definitions_of
 from mcprev.core.union_errors import meant
 from mcprev.errors import Json
+from mcprev.wire.json_values import is_json_object
 from mcprev_types import details_of, locate
 
 EXCERPT: Final = 100
@@ -115,8 +116,8 @@ def _gaps(revision: TypedPackage, typed: object, root: str) -> Iterator[Place]:
             waiting += [(item, path + step(name)) for name, item in (value.model_extra or {}).items()]
         elif isinstance(value, list | tuple):
             waiting += [(item, f"{path}[{i}]") for i, item in enumerate(cast("Sequence[object]", value))]
-        elif isinstance(value, dict):
-            waiting += [(item, path + step(name)) for name, item in cast("dict[str, object]", value).items()]
+        elif is_json_object(value):
+            waiting += [(item, path + step(name)) for name, item in value.items()]
 
 
 def _places(error: ValidationError, value: Json, root: str, revision: TypedPackage) -> list[Place]:

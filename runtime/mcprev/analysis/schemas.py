@@ -11,10 +11,11 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from types import ModuleType
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from mcprev.errors import Json
 from mcprev.revisions import Revision, revision_named
+from mcprev.wire.json_values import is_json_list, is_json_object
 
 _REF: Final = "#/$defs/"
 _DICT: Final[Any] = dict
@@ -84,19 +85,22 @@ def unknown_type(package: TypedPackage, type_name: str) -> ValueError:
 def _classes_of(package: TypedPackage) -> Mapping[str, str]:
     """Return the names in Python of types whose own names cannot be used there, by those names."""
     text = files(package.package).joinpath("meta.json").read_text("utf-8")
-    return cast("dict[str, str]", json.loads(text).get("classes", {}))
+    classes: Mapping[str, str] = json.loads(text).get("classes", {})
+    return classes
 
 
 @cache
 def document_of(revision: TypedPackage) -> Mapping[str, Json]:
     """Return the JSON Schema document of a revision; do not change it."""
     text = files(revision.package).joinpath("schema.json").read_text("utf-8")
-    return cast("dict[str, Json]", json.loads(text))
+    document: Mapping[str, Json] = json.loads(text)
+    return document
 
 
 def definitions_of(revision: TypedPackage) -> Mapping[str, dict[str, Json]]:
     """Return the schema of each type of a revision; do not change them."""
-    return cast("dict[str, dict[str, Json]]", document_of(revision)["$defs"])
+    definitions: Mapping[str, dict[str, Json]] = document_of(revision)["$defs"]
+    return definitions
 
 
 def package_of(revision: str | Revision | ModuleType) -> TypedPackage:
@@ -132,11 +136,10 @@ def _referred(schema: Json) -> Iterator[str]:
     waiting = [schema]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, _DICT):
-            members = cast("dict[str, Json]", value)
-            reference = members.get("$ref")
+        if is_json_object(value):
+            reference = value.get("$ref")
             if isinstance(reference, str) and reference.startswith(_REF):
                 yield reference.removeprefix(_REF)
-            waiting += members.values()
-        elif isinstance(value, _LIST):
-            waiting += cast("list[Json]", value)
+            waiting += value.values()
+        elif is_json_list(value):
+            waiting += value

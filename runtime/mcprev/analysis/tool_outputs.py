@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Final, cast
+from typing import Final
 
 from mcprev.analysis.payloads import Place, step
 from mcprev.analysis.schemas import definitions_of
 from mcprev.errors import Json, SchemaError
-from mcprev.json_schema.bounds import LIST, OBJECT, Validator
+from mcprev.json_schema.bounds import OBJECT, Validator
 from mcprev.json_schema.validation import compile_schema
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.protocol.tasks import TASK
 from mcprev.revisions import Revision
+from mcprev.wire.json_values import is_json_list
 
 CALL: Final = "tools/call"
 LIST_TOOLS: Final = "tools/list"
@@ -34,9 +35,9 @@ class ToolOutputs:
     def learn(self, revision: Revision, result: Json) -> None:
         """Keep the output schemas of one page of `tools/list`, if the revision has any."""
         tools = _members(result).get("tools")
-        if not isinstance(tools, LIST) or not _has_outputs(revision):
+        if not is_json_list(tools) or not _has_outputs(revision):
             return
-        for each in cast("list[Json]", tools):
+        for each in tools:
             tool = _members(each)
             name, schema = tool.get("name"), tool.get("outputSchema")
             if not isinstance(name, str) or self._schemas.get(name) == schema:

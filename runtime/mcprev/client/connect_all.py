@@ -37,6 +37,7 @@ from mcprev.client.options import Options
 from mcprev.core.options import check_options, shows_options
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 from mcprev.protocol.tool_names import stands_for, with_prefix
+from mcprev.wire.json_values import is_json_object
 from mcprev_types import Model, UnknownContent
 
 if TYPE_CHECKING:
@@ -300,8 +301,8 @@ def _prefixed_member(name: str, value: Json, prefix: str) -> Json:
     if isinstance(value, str):
         return prefix + value if to_snake(name) in _LINKS else value
     found: object = value
-    if isinstance(found, dict):
-        members = cast("dict[str, Json]", found)
+    if is_json_object(found):
+        members = found
         return {each: _prefixed_member(each, item, prefix) for each, item in members.items()}
     if isinstance(found, list):
         items = cast("Iterable[Json]", found)
@@ -314,8 +315,8 @@ def _with_page(entry: Model, prefix: str) -> Model:
     meta: Json = getattr(entry, "meta", None) or {}
     said: Json = meta.get("ui")
     changed: dict[str, Json] = {}
-    if isinstance(said, dict):
-        page: Json = cast("dict[str, Json]", said).get("resourceUri")
+    if is_json_object(said):
+        page: Json = said.get("resourceUri")
         if isinstance(page, str):
             changed["ui"] = {**said, "resourceUri": prefix + page}
     if isinstance(meta.get("ui/resourceUri"), str):

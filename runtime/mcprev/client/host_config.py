@@ -6,16 +6,17 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mcprev.client.targets import HasServer, Target, target_of
 from mcprev.error_text import did_you_mean
 from mcprev.errors import Json
 from mcprev.transports.http.urls import mask_url
+from mcprev.wire.json_values import is_json_list, is_json_mapping
 from mcprev.wire.payloads import mask_text
 
 if TYPE_CHECKING:
@@ -78,25 +79,24 @@ def prefix_of(server: str) -> str:
 def config_entries(config: Config) -> dict[str, Json]:
     """Return the entries by name that are not disabled. Raises `OSError` and `ValueError`."""
     found: Json = config if isinstance(config, Mapping) else _parsed(config)
-    if isinstance(found, Mapping):
-        root, held = cast("Mapping[str, Json]", found), dict[str, Json]()
+    if is_json_mapping(found):
+        root, held = found, dict[str, Json]()
         for key in CONTAINERS:
             if isinstance(root.get(key), list):
                 why = f"`{key}` is a list; write an object with the servers by name"
                 raise ValueError(why)  # noqa: TRY004 - a file may say anything
-            if isinstance(servers := root.get(key), Mapping):
-                found = held = {**cast("Mapping[str, Json]", servers), **held}
-    if not isinstance(found, Mapping):
-        raise ValueError(  # noqa: TRY004 - a file may say anything
+            if is_json_mapping(servers := root.get(key)):
+                found = held = {**servers, **held}
+    if not is_json_mapping(found):
+        raise ValueError(
             "the configuration is not an object with servers by name, such as {'mcpServers': {...}}"
         )
     if not found:
         raise ValueError("the configuration has no servers; name at least one, as in {'mcpServers': {...}}")
-    entries = cast("Mapping[str, Json]", found)
     return {
         name: entry
-        for name, entry in entries.items()
-        if not (isinstance(entry, Mapping) and cast("Mapping[str, Json]", entry).get("disabled") is True)
+        for name, entry in found.items()
+        if not (is_json_mapping(entry) and entry.get("disabled") is True)
     }
 
 
@@ -185,25 +185,24 @@ def entry_of(members: Mapping[str, Json]) -> ServerEntry:
     if "command" not in members:
         raise ValueError("it has neither `command` nor `url`; write one of them")
     arguments: Json = members.get("args") or []
-    if not isinstance(arguments, list):
+    if not is_json_list(arguments):
         raise TypeError("`args` is not a list; write one of strings")
-    words = [filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
+    words = [filled(word) for word in (members["command"], *arguments)]
     cwd: Json = members.get("cwd")
     return ServerEntry(tuple(words), _texts(members, "env"), None if cwd is None else filled(cwd))
 
 
 def usual(members: Json) -> dict[str, Json]:
     """Return an entry as most hosts write it. Raises `TypeError` for what is no object."""
-    if not isinstance(members, Mapping):
+    if not is_json_mapping(members):
         raise TypeError("its entry is not an object")
-    entry = dict(cast("Mapping[str, Json]", members))
+    entry = dict(members)
     for name in _URL_MEMBERS:
         if name in entry:
             entry["url"] = entry.pop(name)
     command: Json = entry.get("command")
-    if isinstance(command, Mapping):  # of older versions of Zed
-        inner = cast("Mapping[str, Json]", command)
-        entry |= {"command": inner.get("path"), "args": inner.get("args"), "env": inner.get("env")}
+    if is_json_mapping(command):  # of older versions of Zed
+        entry |= {"command": command.get("path"), "args": command.get("args"), "env": command.get("env")}
     return entry
 
 
@@ -221,9 +220,9 @@ def target_of_entry(entry: Json, auth: Authorization | None = None) -> Target:
     """Return the target of an entry; `auth` is that of a server at a URL. Raises `TypeError` and `ValueError`."""
     if isinstance(entry, str):
         return target_of(checked_url(entry))
-    if not isinstance(entry, Mapping):
+    if not is_json_mapping(entry):
         return target_of(entry)
-    found = entry_of(cast("Mapping[str, Json]", entry))
+    found = entry_of(entry)
     if found.url is not None:
         from mcprev.transports.http.client.target import http
 
@@ -265,9 +264,9 @@ def _check(members: Mapping[str, Json]) -> None:
 
 def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:
     found: Json = members.get(name) or {}
-    if not isinstance(found, Mapping):
+    if not is_json_mapping(found):
         raise TypeError(f"`{name}` is not an object")
-    return {key: filled(value) for key, value in cast("Mapping[str, Json]", found).items()}
+    return {key: filled(value) for key, value in found.items()}
 
 
 def with_variables(text: str, put: str) -> str:

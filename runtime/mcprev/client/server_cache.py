@@ -22,6 +22,7 @@ from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.mrtr import is_input_required
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev_types.latest import models
@@ -120,10 +121,8 @@ class ServerCache:
             name, schema, execution = str(tool.get("name")), tool.get("outputSchema"), tool.get("execution")
             if len(name) > MAX_NAME:
                 continue
-            if isinstance(execution, dict):
-                self.set_task(
-                    name, required=cast("dict[str, Json]", execution).get("taskSupport") == Support.REQUIRED
-                )
+            if is_json_object(execution):
+                self.set_task(name, required=execution.get("taskSupport") == Support.REQUIRED)
             known = self._outputs.get(name)
             text = b"" if schema is None or self._policy == "off" else text_of(schema)
             if known is not None and known.text != text:

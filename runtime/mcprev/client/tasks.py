@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.client.calls import result_reader, until
 from mcprev.conversion import PayloadKind, converter
@@ -27,6 +27,7 @@ from mcprev.protocol import tasks
 from mcprev.protocol.durations import seconds_of
 from mcprev.protocol.tasks import Status
 from mcprev.revisions import LATEST, TaskSupport
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev.client.options import Options
@@ -139,11 +140,11 @@ class ClientTask:
         if self.status is Status.CANCELLED:
             raise TaskCancelled(f"the task '{self.id}' was cancelled")
         error, result = self._state.get("error"), self._state.get("result")
-        if isinstance(error, dict):
-            raise RpcError.from_wire(cast("dict[str, Json]", error))
-        if not isinstance(result, dict):
+        if is_json_object(error):
+            raise RpcError.from_wire(error)
+        if not is_json_object(result):
             raise RemoteProtocolError("a task that has ended has neither result nor error", raw=self._state)
-        return cast("dict[str, Json]", result)
+        return result
 
     async def _await_result(self) -> dict[str, Json]:
         """Return the answer to `tasks/result`, which comes when the task ends; the server may ask meanwhile."""  # TASK-4
@@ -164,7 +165,8 @@ class ClientTask:
                 each.cancel()
             await asyncio.gather(waiting, watching, return_exceptions=True)
         up = converter(CALL, PayloadKind.RESULT, from_=revision, to=LATEST)
-        return cast("dict[str, Json]", up(found, validate=False))
+        result: dict[str, Json] = up(found, validate=False)
+        return result
 
     async def _watch(self, seconds: float | None) -> dict[str, Json]:
         """Ask for the status now and then, while the result may come late.

@@ -15,6 +15,7 @@ from mcprev.core.method_binding import first
 from mcprev.core.tool_schemas import WRAPPER
 from mcprev.errors import Json, RemoteProtocolError, ToolError
 from mcprev.wire.bounds import check_values
+from mcprev.wire.json_values import is_json_object
 from mcprev_types import ABSENT
 from mcprev_types.latest import models
 
@@ -32,7 +33,7 @@ def _parsed(text: str) -> Json:
 
 def _is_wrapper(sent: Json) -> bool:
     """Return whether structured content has only the member that other values than objects are put in."""
-    return isinstance(sent, dict) and cast("dict[str, Json]", sent).keys() == {WRAPPER}
+    return is_json_object(sent) and sent.keys() == {WRAPPER}
 
 
 class ToolResult(models.CallToolResult):

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.wire.json_values import is_json_list, is_json_object
 from mcprev.wire.payloads import MASK, VALUES_OF, is_secret, mask_arguments, mask_text
 
 MAX_LEARNED: Final = 1000
@@ -87,18 +88,17 @@ class Redactor:
     def _schema(self, value: Json, *, is_hidden: bool) -> Json:
         """Return a JSON schema; its properties have names of secrets, but no values except for examples."""
         found: object = value
-        if isinstance(found, list):
-            return [self._schema(item, is_hidden=is_hidden) for item in cast("list[object]", found)]
-        if not isinstance(found, dict):
+        if is_json_list(found):
+            return [self._schema(item, is_hidden=is_hidden) for item in found]
+        if not is_json_object(found):
             return self._mask(value, is_free=True)
         return _members(
-            (name, self._in_schema(name, item, is_hidden=is_hidden))
-            for name, item in cast("dict[str, Json]", found).items()
+            (name, self._in_schema(name, item, is_hidden=is_hidden)) for name, item in found.items()
         )
 
     def _in_schema(self, name: str, item: Json, *, is_hidden: bool) -> Json:
-        if name in _PROPERTIES and isinstance(item, dict):
-            properties = cast("dict[str, Json]", item)
+        if name in _PROPERTIES and is_json_object(item):
+            properties = item
             return _members((each, self._property(each, inner)) for each, inner in properties.items())
         if name in _EXAMPLES:
             return _hidden(item) if is_hidden else self._mask(item, is_free=True)
@@ -107,9 +107,9 @@ class Redactor:
         return self._member(name, item, is_free=True)
 
     def _property(self, name: str, schema: Json) -> Json:
-        if not isinstance(schema, dict):
+        if not is_json_object(schema):
             return self._member(name, schema, is_free=True)
-        is_hidden = _is_write_only(cast("dict[str, Json]", schema))
+        is_hidden = _is_write_only(schema)
         if is_hidden and len(self._learned) < MAX_LEARNED:
             self._learned.add(name)
         return self._schema(cast("Json", schema), is_hidden=is_hidden or is_secret(name))

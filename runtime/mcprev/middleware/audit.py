@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 from uuid import uuid4
 
 from mcprev.callbacks import at_once, title_of
@@ -18,6 +18,7 @@ from mcprev.errors import InternalError, Json, ToolError
 from mcprev.middleware.logs import MAX_PAYLOAD, SchemaSecrets, call_members, shown_payload
 from mcprev.middleware.records import CallRecord, client_name, entry_name, recorded, recorded_id, wire_of
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, is_own
+from mcprev.wire.json_values import is_json_object
 
 AUDITED: Final = ("tools/call", "resources/read", "prompts/get")
 _REFUSED: Final = "the call cannot be recorded, so it is refused"
@@ -128,6 +129,6 @@ def _short(session_id: str) -> str:
 
 def _own(params: Any) -> Json:  # noqa: ANN401 - JSON
     """Return params without `_meta`, which the runtime fills."""
-    if not isinstance(params, dict):
+    if not is_json_object(params):
         return None
-    return {name: value for name, value in cast("dict[str, Json]", params).items() if name != "_meta"}
+    return {name: value for name, value in params.items() if name != "_meta"}

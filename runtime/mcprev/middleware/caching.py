@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json, to_json
@@ -20,6 +20,7 @@ from mcprev.middleware.records import INDIRECT, asks, entry_key, is_failed, wire
 from mcprev.protocol.subscriptions import Changed
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
+from mcprev.wire.json_values import is_json_object
 from mcprev_types import Model
 
 CACHEABLE: Final[Mapping[str, Changed]] = {
@@ -149,14 +150,12 @@ class Caching:
             return None
         caller = _PUBLIC if name in self._public else self._caller(ctx)
         params = wire_of(call.params)
-        if caller is None or not isinstance(params, dict):
+        if caller is None or not is_json_object(params):
             return None
-        params = dict(cast("dict[str, Json]", params))
+        params = dict(params)
         meta: Json = params.pop("_meta", None) or {}
-        if isinstance(meta, dict):
-            params["_meta"] = {
-                key: item for key, item in cast("dict[str, Json]", meta).items() if key not in _TRANSIENT
-            }
+        if is_json_object(meta):
+            params["_meta"] = {key: item for key, item in meta.items() if key not in _TRANSIENT}
         revision = ctx.request.revision.name
         return call.method, revision, caller, json.dumps(params, sort_keys=True, separators=(",", ":"))
 

@@ -26,6 +26,7 @@ from typing_extensions import override
 
 import mcprev_types
 from mcprev.core.temporary_folders import temporary_folder
+from mcprev.wire.json_values import is_json_object
 
 REPORT: Final = "MCPREV_SOURCE_FILES"
 """The environment variable with the path of the file that the child writes."""
@@ -227,11 +228,9 @@ class SourceFiles:
         self._read = now
         with suppress(OSError, ValueError):
             found: object = json.loads(self._report.read_text("utf-8"))
-            if isinstance(found, dict):
+            if is_json_object(found):
                 # The child's stamps count, because a file may have changed since it was imported.
-                self._add(
-                    {name: _read_stamp(stamp) for name, stamp in cast("dict[str, object]", found).items()}
-                )
+                self._add({name: _read_stamp(stamp) for name, stamp in found.items()})
 
     def _add(self, stamps: Mapping[str, _Stamp]) -> None:
         for name, stamp in stamps.items():

@@ -240,7 +240,8 @@ class SharedChanges:
 
 def _decoded(value: bytes) -> ChangeLog:
     try:
-        epoch, number, changed, forgotten = cast("list[Json]", json.loads(value))
+        decoded: list[Json] = json.loads(value)
+        epoch, number, changed, forgotten = decoded
         log = ChangeLog(str(epoch), int(number), {str(k): int(n) for k, n in changed.items()}, int(forgotten))
         log.since(0)
     except MALFORMED as error:

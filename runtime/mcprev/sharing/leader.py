@@ -8,11 +8,12 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final
 
 from mcprev.core.store import Records
 from mcprev.errors import Json, StoreError
 from mcprev.sharing.processes import process_has_ended, this_process
+from mcprev.wire.json_values import is_json_object
 
 LEASE: Final = 15.0
 """Seconds for which a process is the leader after it has last said so."""
@@ -81,7 +82,7 @@ def _leader_has_ended(value: bytes) -> bool:
         found: Json = json.loads(value)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and process_has_ended(cast("dict[str, Json]", found).get("process"))
+    return is_json_object(found) and process_has_ended(found.get("process"))
 
 
 async def _stay(

@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from typing_extensions import override
@@ -231,7 +231,7 @@ class SharedSseSessions:
             answers = await self._worker.ask({worker}, message, wait=LIMIT)
             if worker in answers:
                 answer = answers[worker]
-                return None if answer is None else _error(cast("dict[str, Json]", answer))
+                return None if answer is None else _error(answer)
             if not await self._worker.is_alive(worker):
                 await self._forget(key, index, seen=version)
                 return HttpError(404, RpcError.from_wire(LOST), null_id=True)
@@ -271,7 +271,7 @@ class SharedSseSessions:
 
     def _access(self, packed: Json, root: str) -> Access:
         """Return the content of a token, as the worker that got it has checked it."""
-        access = Access(**cast("dict[str, Any]", packed))
+        access = Access(**packed)
 
         async def refusal(method: str, params: Mapping[str, Json]) -> RpcError | None:
             reject = await self._refusal(access, root, Request(0, method, {**params}))
@@ -291,7 +291,8 @@ class SharedSseSessions:
 def _decoded(value: bytes) -> tuple[int, Json, str]:
     """Return the worker of a session, its owner and the index of its client. Raises `StoreError`."""
     try:
-        worker, owner, *more = cast("list[Json]", json.loads(value))
+        decoded: list[Json] = json.loads(value)
+        worker, owner, *more = decoded
         return int(worker), owner, str(more[0]) if more else ""
     except MALFORMED as error:
         raise invalid_value("a session of HTTP+SSE") from error

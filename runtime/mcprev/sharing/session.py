@@ -48,6 +48,7 @@ from mcprev.transports.http.server.connection import AsgiConnection, Copies, Str
 from mcprev.transports.http.server.local_sessions import EVENT_ID, MAX_GETS
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import Session
+from mcprev.wire.json_values import is_json_object
 from mcprev.wire.jsonrpc import Malformed, Message, Notification, Request, Shape, encode, parse
 from mcprev.wire.sse import Event, encode_event, encode_message
 
@@ -645,8 +646,8 @@ class OwnStream:
         self._stop_reading()
         answers = await self._copy.tell_others(resumed=place is not None)
         for answer in answers.values():
-            if isinstance(answer, dict):
-                known = cast("dict[str, Json]", answer)
+            if is_json_object(answer):
+                known = answer
                 read, told = max(read, int(known["read"])), known["told"]
         if before not in {
             0,

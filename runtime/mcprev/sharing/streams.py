@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from mcprev.core.store import LogBounds, LogItem, LogTail, Store, stored_for
 from mcprev.error_text import worker_lost
@@ -326,7 +326,7 @@ class StreamReader:
         answered: list[Json] = []
         head: dict[str, Json] = {}
         for number, value in tail.items:
-            message = cast("dict[str, Json]", json.loads(value))
+            message: dict[str, Json] = json.loads(value)
             if number == 1:
                 head = message
             elif "id" in message and "method" not in message:

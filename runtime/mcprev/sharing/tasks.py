@@ -23,7 +23,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
-from typing import Final, cast
+from typing import Final
 from weakref import WeakValueDictionary
 
 from mcprev.core.method_binding import log_error
@@ -36,6 +36,7 @@ from mcprev.sharing.leases import LeaseThread
 from mcprev.sharing.processes import process_has_ended, this_process
 from mcprev.sharing.task_form import decode_task, encode_task
 from mcprev.sharing.watching import FIRST_PAUSE, LONGEST_PAUSE, TRIES
+from mcprev.wire.json_values import is_json_object
 
 LEASE: Final = 6.0
 """Seconds after its last renewal at which a lease or claim ends."""
@@ -420,7 +421,7 @@ def _process_in(lease: bytes) -> Json:
         found: Json = json.loads(lease)
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Json]", found).get("process") if isinstance(found, dict) else None
+    return found.get("process") if is_json_object(found) else None
 
 
 def _hash(*parts: str) -> str:

@@ -14,13 +14,14 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final
 
 from mcprev.core.background import Background
 from mcprev.core.limits import CLOSE
 from mcprev.core.store import LogBounds, LogItem, Store
 from mcprev.errors import Json, StoreError
 from mcprev.sharing.leases import Lease, LeaseThread, is_alive, workers
+from mcprev.wire.json_values import is_json_object
 
 LEASE: Final = 10.0
 """Seconds after which a worker counts as dead that has not renewed its lease."""
@@ -102,7 +103,7 @@ class Worker:
     def _compare(self, fellows: Mapping[int, Json]) -> None:
         """Log which options another worker has otherwise, of one at most."""
         for number, note in fellows.items():
-            theirs = cast("dict[str, Json]", note) if isinstance(note, dict) else {}
+            theirs = note if is_json_object(note) else {}
             differ = {name for name in theirs.keys() & self._options if theirs[name] != self._options[name]}
             if differ:
                 said = "; ".join(
@@ -284,6 +285,6 @@ class Worker:
 def _object(value: bytes) -> dict[str, Json]:
     """Return a message of another worker. Raises `RecursionError`, and `ValueError` for what is no JSON object."""
     found: object = json.loads(value)
-    if not isinstance(found, dict):
-        raise ValueError("it is not a JSON object")  # noqa: TRY004 - as for what is no JSON
-    return cast("dict[str, Json]", found)
+    if not is_json_object(found):
+        raise ValueError("it is not a JSON object")
+    return found

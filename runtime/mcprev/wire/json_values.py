@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from typing_extensions import TypeIs
 
 from mcprev.errors import Json
@@ -15,3 +17,8 @@ def is_json_object(value: object) -> TypeIs[dict[str, Json]]:
 def is_json_list(value: object) -> TypeIs[list[Json]]:
     """Return whether a decoded JSON value is a list."""
     return isinstance(value, list)
+
+
+def is_json_mapping(value: object) -> TypeIs[Mapping[str, Json]]:
+    """Return whether a value is an object, or what a program passes in its place."""
+    return isinstance(value, Mapping)
