@@ -220,6 +220,13 @@ def test_wrong_arguments_give_one_clear_line_and_two(arguments: tuple[str, ...])
     assert result.stderr.startswith("Error: ")
 
 
+def test_versions_of_an_extension_are_compared() -> None:
+    result = run("tasks@2026-07-28", "tasks@draft")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("tasks@2026-07-28 → tasks@draft: 0 breaking, 0 dangerous, 1 ok; types +1")
+    assert "no pin for revision '1999'" in run("tasks@1999", "tasks@draft").stderr
+
+
 def test_a_wrong_revision_name_says_which_are_known() -> None:
     assert f"'2999-01-01' is neither a revision (known: {FIRST}, " in run(FOURTH, "2999-01-01").stderr
 

@@ -14,11 +14,12 @@ from typing_extensions import override
 
 from diff.diffing import PAIRS, report
 from helpers.support import DATED, FIFTH, FOLDER, FOURTH, load
-from mcprev_codegen.build.pages import INDEX, MATRIX, comparison_pages
+from mcprev_codegen.build.pages import INDEX, MATRIX, OF_EXTENSIONS, comparison_pages
 from mcprev_codegen.diff import Level, Report, Selection, Verdict, select
 from mcprev_codegen.diff.render.html import report_html
 from mcprev_codegen.diff.report import wording
 from mcprev_codegen.diff.report.rows import Row, in_rows
+from mcprev_codegen.facts import load_versions
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
@@ -231,17 +232,34 @@ def test_texts_of_a_schema_are_escaped_on_the_page() -> None:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return comparison_pages(FOLDER, [load(name) for name in DATED])
+    return comparison_pages(FOLDER, [load(name) for name in DATED], [*load_versions(FOLDER).values()])
 
 
 def test_there_is_a_page_for_each_pair_a_matrix_and_an_index(pages: dict[str, str]) -> None:
-    assert set(pages) == {INDEX, MATRIX, *(f"{old}_{new}.md" for old, new in PAIRS)}
-    assert all(f"({name})" in pages[INDEX] for name in pages if name != INDEX)
+    of_extensions = {name for name in pages if name != INDEX and f"({name})" in pages[OF_EXTENSIONS]}
+    assert set(pages) - of_extensions == {
+        INDEX,
+        MATRIX,
+        OF_EXTENSIONS,
+        *(f"{old}_{new}.md" for old, new in PAIRS),
+    }
+    assert all(f"({name})" in pages[INDEX] for name in pages if name not in {INDEX, *of_extensions})
     assert all(text.endswith("\n") and not text.endswith("\n\n") for text in pages.values())
 
 
 def test_the_pages_are_the_same_every_time(pages: dict[str, str]) -> None:
-    assert comparison_pages(FOLDER, [load(name) for name in DATED]) == pages
+    again = comparison_pages(FOLDER, [load(name) for name in DATED], [*load_versions(FOLDER).values()])
+    assert again == pages
+
+
+def test_the_page_of_extensions_has_every_version_its_changes_and_its_methods(pages: dict[str, str]) -> None:
+    text = pages[OF_EXTENSIONS]
+    for label, version in load_versions(FOLDER).items():
+        assert f"| `{label}` |" in text
+        assert all(f"| `{method}` |" in text for method in version.methods)
+    changed = [name for name in pages if f"({name})" in text and name != INDEX]
+    assert changed == ["tasks_2026-07-28_draft.md"]
+    assert "`RelatedTaskIds`" in pages[changed[0]]
 
 
 def test_the_matrix_has_every_method_of_every_revision_with_its_direction(pages: dict[str, str]) -> None:

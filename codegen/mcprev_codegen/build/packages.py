@@ -105,7 +105,7 @@ def generate(
     plans = [planned_changes(_tree(job, place, wanted, status.pending, report, whole=not only))]
     skeletons: dict[Path, str] = {}
     if docs is not None:
-        pages = comparison_pages(folder, [pinned[name] for name in dated(folder)])
+        pages = comparison_pages(folder, [pinned[name] for name in dated(folder)], [*versions.values()])
         plans.append(
             planned_changes(Tree(docs, pages, whole=True, is_generated=is_page, known_by=PAGES_KNOWN_BY))
         )

@@ -102,7 +102,7 @@ def diff_command(
 ) -> None:
     """Show the changes from OLD to NEW, and which peers they break.
 
-    Each is a pinned revision, `latest`, or a schema.ts: a path, an https URL, or REF:PATH of a git checkout. A file on disk is read with
+    Each is a pinned revision, `latest`, a version of an extension such as tasks@draft, or a schema.ts: a path, an https URL, or REF:PATH of a git checkout. A file on disk is read with
     the files that it imports, a folder may be an npm package.
 
     Every change has two verdicts: for data that an old peer sends to a new one, and for the reverse. A verdict is

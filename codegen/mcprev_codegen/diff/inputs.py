@@ -24,7 +24,8 @@ class UnknownRevisionError(ValueError):
 
 
 def load_input(folder: inputs.SchemaFolder, named: str, roots: Sequence[str] = ()) -> Revision:
-    """Return the pinned revision of that name, or that of the schema.ts at a path, folder, URL or `REF:PATH`.
+    """Return the pinned revision of that name, the version of an extension (`tasks@draft`), or that of the schema.ts at a path,
+    folder, URL or `REF:PATH`.
 
     A file on disk is read with what it imports; a folder may also have an index.ts or be an npm package. `roots` are the types to
     read of a file, with what they need.
@@ -36,6 +37,9 @@ def load_input(folder: inputs.SchemaFolder, named: str, roots: Sequence[str] = (
         raise UnknownRevisionError(f"--root is for files, and '{named}' is a revision: name two files")
     if named in pins:
         return load_revision(folder, named)
+    extension, version = inputs.split_name(named)
+    if extension in inputs.load_extensions(folder) and extension is not None and not roots:
+        return load_revision(inputs.extension_folder(folder, extension), version)
     if inputs.is_url(named):
         return _loaded(
             folder, inputs.fetch(named), inputs.without_secrets(named), urlsplit(named).path, roots
@@ -50,7 +54,8 @@ def load_input(folder: inputs.SchemaFolder, named: str, roots: Sequence[str] = (
     if not (path.suffix == SUFFIX or os.sep in named or path.exists()):
         known = ", ".join(pins) or "none"
         raise UnknownRevisionError(
-            f"'{named}' is neither a revision (known: {known}, latest) nor a schema.ts: a path, a URL or REF:PATH"
+            f"'{named}' is neither a revision (known: {known}, latest) nor a version of an extension, such as tasks@draft, nor a "
+            "schema.ts: a path, a URL or REF:PATH"
         )
     if not path.is_file():
         raise InputError(f"{path}: no such file")

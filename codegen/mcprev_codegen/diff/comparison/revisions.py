@@ -13,7 +13,7 @@ from mcprev_codegen.diff.comparison.pairing import pair, with_inferred_results
 from mcprev_codegen.diff.comparison.view import View
 from mcprev_codegen.diff.inputs import checkout_file
 from mcprev_codegen.facts import Revision, load_revision
-from mcprev_codegen.inputs import SchemaFolder, load_pins
+from mcprev_codegen.inputs import EXTENSIONS, SchemaFolder, extension_folder, load_pins
 from mcprev_codegen.lineage import stated_renames
 from mcprev_codegen.support import Kind
 
@@ -38,6 +38,10 @@ def compare_revisions(folder: SchemaFolder, old: Revision, new: Revision) -> Rep
 
     Either revision may be the older one.
     """
+    if old.extension != new.extension:
+        return compare(old, new)
+    if old.extension is not None:
+        folder = extension_folder(folder, old.extension.name)
     order = list(load_pins(folder))
     if old.name not in order or new.name not in order:
         return compare(old, new)
@@ -62,7 +66,7 @@ def _report(context: Context, changes: Iterable[Change]) -> Report:
         changes=ordered(changes),
         requests=_methods(old, new, Kind.REQUEST),
         notifications=_methods(old, new, Kind.NOTIFICATION),
-        types=_names(old.revision.declared.types, new.revision.declared.types),
+        types=_names(_own_types(old.revision), _own_types(new.revision)),
         renamed=tuple(
             (before, after)
             for before, after in context.pairing.new_of.items()
@@ -78,7 +82,7 @@ def _report(context: Context, changes: Iterable[Change]) -> Report:
 def _undescribed(old: View, new: View) -> str:
     """Return why descriptions are not compared; empty if they are."""
     sides = [side.revision for side in (old, new) if not side.has_prose]
-    pins = " and ".join(dict.fromkeys(side.name for side in sides if side.pin))
+    pins = " and ".join(dict.fromkeys(side.label for side in sides if side.pin))
     files = " and ".join(dict.fromkeys(side.declared.path for side in sides if not side.pin))
     why = [f"pinned revisions have no comments ({pins})"] if pins else []
     why += [f"there are no comments in {files}"] if files else []
@@ -88,9 +92,15 @@ def _undescribed(old: View, new: View) -> str:
 
 def _subject(revision: Revision) -> Subject:
     if revision.pin:
-        return Subject(revision.name, f"{revision.name}/schema.ts")
+        folder = f"{EXTENSIONS}/{revision.extension.name}/" if revision.extension else ""
+        return Subject(revision.label, f"{folder}{revision.name}/schema.ts")
     source = revision.declared.path
     return Subject(source, source, checkout_file(source))
+
+
+def _own_types(revision: Revision) -> list[str]:
+    """Return the types that the source itself declares."""
+    return [name for name, decl in revision.declared.types.items() if revision.is_own(decl)]
 
 
 def _methods(old: View, new: View, kind: Kind) -> Names:

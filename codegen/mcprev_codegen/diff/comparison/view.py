@@ -56,7 +56,14 @@ class View:
         return name in self.schema.types and not self.declares(name)
 
     def declares(self, name: str) -> bool:
-        """Return whether the source declares a type of this name."""
+        """Return whether the source declares a type of this name; that of an extension, or of the revision it imports from."""
+        base = self.revision.base
+        if (
+            base is not None
+            and name in self.schema.types
+            and not self.revision.is_own(self.schema.types[name])
+        ):
+            return name in base.declared.types
         return name in self.revision.declared.types
 
     def path(self, name: str) -> str:
