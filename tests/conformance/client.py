@@ -181,6 +181,22 @@ async def authorization(scenario: str, url: str) -> Authorization:
             )
 
 
+async def list_skills(client: mcprev.Client) -> None:
+    """List the skills, and read nothing of them."""
+    assert [skill.name async for skill in client.skills()] == ["pdf-processing"]
+
+
+async def refuse_skill(client: mcprev.Client) -> None:
+    """Load a skill whose SKILL.md is not that of its entry: it is refused before another file is read."""
+    async for skill in client.skills():
+        try:
+            for path in skill.files:
+                await skill.read(path)
+        except mcprev.SkillChanged:
+            continue
+        raise AssertionError("a changed skill was loaded")
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "initialize": ask_anyway,
     "tools_call": add_numbers,
@@ -193,6 +209,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "http-invalid-tool-headers": use_everything,
     "json-schema-ref-no-deref": list_tools,
     "json-schema-2020-12-preservation": echo_schema,
+    "sep-2640-client-no-prefetch": list_skills,
+    "sep-2640-client-verify-digest": refuse_skill,
+    "sep-2640-client-verify-size": refuse_skill,
+    "sep-2640-client-verify-frontmatter": refuse_skill,
 }
 
 

@@ -66,9 +66,11 @@ OLD: Final = ("2025-03-26", "2025-06-18")
 """The revisions whose scenarios those wires get."""
 PINNED_COUNT: Final = 27
 TASKS: Final = 10
+SKILLS: Final = 3
+"""Server scenarios for skills."""
 CLIENT: Final = {"2025-03-26": 2, "2025-06-18": 5, "2025-11-25": 19, "2026-07-28": 33}
 """Client scenarios that a revision has."""
-EXTENSIONS: Final = {"auth/": 6}
+EXTENSIONS: Final = {"auth/": 6, "sep-2640-client-": 4}
 """Client scenarios of extensions, by how their names begin; they run at a revision of the suite's choice."""
 EXTENSION_WIRE: Final = "2025-11-25"
 """That revision."""
@@ -244,8 +246,9 @@ def _code(place: Path, folder: str) -> int:
 class Fixture:
     """The fixture server, on a free port, for as long as it is needed: one process, or several behind a front."""
 
-    def __init__(self, newest: str | None = None, workers: int = 1) -> None:
+    def __init__(self, newest: str | None = None, workers: int = 1, *, skills: bool = False) -> None:
         self._options: tuple[str, ...] = () if newest is None else ("--newest", newest)
+        self._options += ("--skills",) if skills else ()
         self._workers = workers
         self._stack = AsyncExitStack()
         self.url = ""
@@ -310,6 +313,12 @@ async def server_leg(suite: Suite, only: str | None, workers: int = 1) -> list[V
         verdicts += await _run(suite, cases, only, "--url", free.url)
         if only is None:
             verdicts += [await _frozen(suite, free.url, revision) for revision in FROZEN]
+    skills = [name for name in await suite.scenarios("--server") if name.startswith("sep-2640-")]
+    assert len(skills) == SKILLS, f"the suite has {len(skills)} scenarios for skills, not {SKILLS}"
+    for wire in FROZEN:
+        async with Fixture(wire, skills=True) as served:
+            cases = [Case("server", name, wire, wire, forced=True) for name in skills]
+            verdicts += await _run(suite, cases, only, "--url", served.url)
     names = [name for wire in OLD for name in await suite.scenarios("--server", "--spec-version", wire)]
     pinned = sorted(set(names))
     assert len(pinned) == PINNED_COUNT, f"the suite has {len(pinned)} scenarios for older wires"

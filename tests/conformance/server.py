@@ -474,16 +474,38 @@ class Fixture(mcprev.ServerHandler):
         return m.CompleteResult(completion=m.CompleteResultCompletion(values=words, total=len(words)))
 
 
+def with_skills(revisions: list[str]) -> mcprev.App:
+    """An app with skills: one with a folder in it, and one without digests."""
+    app = mcprev.App("mcprev-conformance-skills", "1.0", revisions=revisions)
+
+    def markdown(name: str) -> str:
+        return f"---\nname: {name}\ndescription: For the suite\nmetadata:\n  since: 2026-01-01\n---\nSee templates/a.md\n"
+
+    @app.skill("git-workflow")
+    def files() -> dict[str, str | bytes]:
+        return {"SKILL.md": markdown("git-workflow"), "templates/a b.md": "Dear é,", "data.bin": b"\0\xff"}
+
+    @app.skill("today", dynamic=True)
+    def today() -> dict[str, str | bytes]:
+        return {"SKILL.md": markdown("today"), "now.txt": "now"}
+
+    return app
+
+
 def main() -> None:
     """Serve until interrupted."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=3000)
     parser.add_argument("--newest", help="serve no revision newer than this one")
+    parser.add_argument("--skills", action="store_true", help="serve skills, and nothing else")
     parser.add_argument("--store", metavar="URL", help="what the processes of this server share")
     options = parser.parse_args()
     known = [row.name for row in DEFAULT]
     chosen = known[: known.index(options.newest) + 1] if options.newest else known
     store = None if options.store is None else mcprev.open_store(options.store)
+    if options.skills:
+        with_skills(chosen).run_http(port=options.port)
+        return
     server = mcprev.Server(
         Fixture(), "mcprev-conformance-server", "1.0", revisions=chosen, tasks=TASKS, store=store
     )
