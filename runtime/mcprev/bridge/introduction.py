@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final, TypeAlias
 
 from typing_extensions import override
@@ -68,7 +68,7 @@ class RelayCapabilities(ServerCapabilities):
     @override
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.kinds: Callable[[Revision], Mapping[str, RequestKind]] = lambda _revision: {}
+        self.kinds: Callable[[Revision], Mapping[str, RequestKind]] = cache(lambda _revision: {})
 
     @override
     def notifications(self, revision: Revision) -> frozenset[str]:
