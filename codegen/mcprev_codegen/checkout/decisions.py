@@ -18,8 +18,16 @@ from mcprev_codegen import ir
 from mcprev_codegen.checkout.runtime import Runtime, runtime_of
 from mcprev_codegen.checkout.step_modules import questions, skeleton
 from mcprev_codegen.errors import CodegenError, clean
-from mcprev_codegen.facts import DESCRIPTIONS_FILE, OVERLAY_FILE, Method, Revision, Side, load_pinned
-from mcprev_codegen.inputs import SchemaFolder, is_dated, schema_folder
+from mcprev_codegen.facts import (
+    DESCRIPTIONS_FILE,
+    OVERLAY_FILE,
+    Method,
+    Revision,
+    Side,
+    load_pinned,
+    load_versions,
+)
+from mcprev_codegen.inputs import SchemaFolder, extension_folder, is_dated, schema_folder
 from mcprev_codegen.support import Kind
 
 _NO_STEP: Final = "the step module is missing: `mcprev generate` writes its skeleton"
@@ -71,6 +79,9 @@ def decision_status(folder: SchemaFolder, revisions: Mapping[str, Revision]) -> 
                 own += _step(runtime, revision.name, needed=any(questions(complete, revision)))
             own = [replace(decision, blocks=False) for decision in own]
         found += [*own, *_undescribed(folder, revision)]
+    for version in load_versions(folder).values():
+        if version.extension is not None:
+            found += _undescribed(extension_folder(folder, version.extension.name), version)
     return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
 
 
@@ -117,11 +128,12 @@ def _undescribed(folder: SchemaFolder, revision: Revision) -> Iterator[Decision]
     """Yield a decision that lists the types and constants without a description; contracts contain no prose."""
     path = folder.path / DESCRIPTIONS_FILE
     declared = revision.declared
-    names = [f"[types.{name}]" for name, decl in declared.types.items() if not decl.doc.text]
-    names += [f"[constants] {name}" for name, const in declared.consts.items() if not const.doc.text]
+    own = [decl for decl in declared.module.decls if revision.is_own(decl) and not decl.doc.text]
+    names = [f"[types.{decl.name}]" for decl in own if not isinstance(decl, ir.Const)]
+    names += [f"[constants] {decl.name}" for decl in own if isinstance(decl, ir.Const)]
     if names:
         question = f"{len(names)} without a description: {', '.join(names)}"
-        yield Decision(revision.name, path, None, question, blocks=False)
+        yield Decision(revision.label, path, None, question, blocks=False)
 
 
 def _dated(revisions: Mapping[str, Revision]) -> list[Revision]:
