@@ -60,6 +60,11 @@ class _Every(frozenset[str]):
 EVERY: Final = _Every()
 
 
+def _no_kinds(_revision: Revision) -> dict[str, RequestKind]:
+    """Return nothing: a bridge serves no method itself."""
+    return {}
+
+
 class RelayCapabilities(ServerCapabilities):
     """What a bridge declares to the engines of its clients' connections: that it takes everything."""
 
@@ -68,7 +73,7 @@ class RelayCapabilities(ServerCapabilities):
     @override
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.kinds: Callable[[Revision], Mapping[str, RequestKind]] = cache(lambda _revision: {})
+        self.kinds: Callable[[Revision], Mapping[str, RequestKind]] = cache(_no_kinds)
 
     @override
     def notifications(self, revision: Revision) -> frozenset[str]:
