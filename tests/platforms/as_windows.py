@@ -2,7 +2,7 @@
 
 as_windows.py JOB [ARGUMENT...]
 
-On Windows itself, as under Wine, nothing is taken away: `make wine` runs the same jobs.
+On Windows itself, as under Wine, nothing is taken away.
 """
 
 from __future__ import annotations
@@ -207,9 +207,10 @@ async def use(folder: Path) -> dict[str, object]:
     batch_file(folder)
     search = {"Path": f"{folder}{os.pathsep}{os.environ['PATH']}", "PathExt": ".VBS;.CMD"}
     search["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    hostile = ['a"b', "%PATH%", "& calc", "x\\", "", "a b"]
+    hostile = ['a"b', "100%" if REAL else "%PATH%", "& calc", "x\\", "", "a b"]
     async with mcprev.connect(mcprev.stdio("runner", *hostile, env=search, stderr=lambda _: None)) as client:
         found["words"] = (await client.call_tool("words")).structured_content
+        assert found["words"] == hostile
         tricky = "é \u2028 \r\n \x00 \U0001f600" + "x" * 1_000_000
         found["echoed"] = text_of(await client.call_tool("echo", {"text": tricky})) == tricky
         port = int(text_of(await client.call_tool("launch")))
@@ -217,6 +218,8 @@ async def use(folder: Path) -> dict[str, object]:
     with socket.socket() as asking:
         found["child is gone"] = asking.connect_ex(("127.0.0.1", port)) != 0
     found["trees left"] = len(trees)
+    assert found["echoed"]
+    assert found["child is gone"]
     for command, name in (("runner", "crash"), ("nowhere", "none")):
         try:
             async with mcprev.connect(mcprev.stdio(command, env=search), restart=False) as client:

@@ -66,7 +66,13 @@ class NumberRange(click.FloatRange):
         return number
 
 
-class _Line(click.ParamType[str]):
+if TYPE_CHECKING:
+    _Type = click.ParamType[str]
+else:
+    _Type = click.ParamType  # not generic before click 8.4
+
+
+class _Line(_Type):
     """A text; an environment variable has one on each line."""
 
     name = "text"
