@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.callbacks import finished
 from mcprev.client.request_handler import ClientHandler
@@ -40,26 +40,39 @@ def handler_of(
     if isinstance(roots, str):
         raise TypeError(f"`roots` must be a sequence, as in roots=[{roots!r}]")
 
-    async def list_roots(*_: object) -> models.ListRootsResult:
-        from mcprev_types.latest import models
+    stubs: dict[str, object] = {}
+    if roots is not None:
 
-        return models.ListRootsResult(roots=[_root(each) for each in cast("Roots", roots)])
+        async def list_roots(*_: object) -> models.ListRootsResult:
+            from mcprev_types.latest import models
 
-    async def create_message(_self: object, _ctx: object, params: Any) -> object:  # noqa: ANN401 - as given
-        return await finished(cast("Sampling", sampling)(params))
+            return models.ListRootsResult(roots=[_root(each) for each in roots])
 
-    async def elicit(_self: object, _ctx: object, params: Any) -> object:  # noqa: ANN401 - as given
-        from mcprev.core.questions import reply_of
+        stubs["list_roots"] = list_roots
+    if sampling is not None:
 
-        return reply_of(await finished(cast("Elicitation", elicitation)(params)))
+        async def create_message(
+            _self: object, _ctx: object, params: models.CreateMessageRequestParams
+        ) -> object:
+            return await finished(sampling(params))
 
-    async def logging_message(_self: object, _ctx: object, params: Any) -> None:  # noqa: ANN401 - as given
-        await finished(cast("LogMessage", log)(params))
+        stubs["create_message"] = create_message
+    if elicitation is not None:
 
-    given = (
-        (roots, list_roots), (sampling, create_message), (elicitation, elicit), (log, logging_message),
-    )  # fmt: skip
-    stubs = {stub.__name__: stub for function, stub in given if function is not None}
+        async def elicit(_self: object, _ctx: object, params: models.ElicitRequestParams) -> object:
+            from mcprev.core.questions import reply_of
+
+            return reply_of(await finished(elicitation(params)))
+
+        stubs["elicit"] = elicit
+    if log is not None:
+
+        async def logging_message(
+            _self: object, _ctx: object, params: models.LoggingMessageNotificationParams
+        ) -> None:
+            await finished(log(params))
+
+        stubs["logging_message"] = logging_message
     return cast("ClientHandler", type("Callbacks", (dispatch.ClientHandler,), stubs)()) if stubs else None
 
 

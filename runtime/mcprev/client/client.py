@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import Unpack, override
 
@@ -103,13 +103,15 @@ class Client(Methods):
         info = meta.get(SERVER_INFO)
         if info is None:
             return None
-        return cast("models.Implementation", LATEST.models.Implementation.from_wire(info))
+        found: models.Implementation = LATEST.models.Implementation.from_wire(info)
+        return found
 
     @property
     def capabilities(self) -> models.ServerCapabilities:
         """The capabilities that the server declares, in the types of the latest revision."""
-        found: Json = self.session.opened.discovery.get("capabilities") or {}
-        return cast("models.ServerCapabilities", LATEST.models.ServerCapabilities.from_wire(found))
+        declared: Json = self.session.opened.discovery.get("capabilities") or {}
+        found: models.ServerCapabilities = LATEST.models.ServerCapabilities.from_wire(declared)
+        return found
 
     def supports(self, extension: str) -> bool:
         """Return whether the server and this client both declare an extension, such as `io.modelcontextprotocol/ui`."""
@@ -339,8 +341,9 @@ class Client(Methods):
     @property
     def meta(self) -> models.RequestMetaObject:
         """The `_meta` that this client sends with requests of the latest revision, for the params of `calls`."""
-        found = LATEST.models.RequestMetaObject.from_wire(self.session.identity.introduction(LATEST))
-        return cast("models.RequestMetaObject", found)
+        own = self.session.identity.introduction(LATEST)
+        found: models.RequestMetaObject = LATEST.models.RequestMetaObject.from_wire(own)
+        return found
 
     def exact(self, package: Package[T, object]) -> T:
         """Return the methods for all requests of the spoken revision in its own types, without conversion.

@@ -37,7 +37,7 @@ from mcprev.client.options import Options
 from mcprev.core.options import check_options, shows_options
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 from mcprev.protocol.tool_names import stands_for, with_prefix
-from mcprev.wire.json_values import is_json_object
+from mcprev.wire.json_values import is_json_list, is_json_object
 from mcprev_types import Model, UnknownContent
 
 if TYPE_CHECKING:
@@ -300,13 +300,10 @@ def _prefixed_member(name: str, value: Json, prefix: str) -> Json:
     """Return a member of JSON with a prefix at the URIs in it."""
     if isinstance(value, str):
         return prefix + value if to_snake(name) in _LINKS else value
-    found: object = value
-    if is_json_object(found):
-        members = found
-        return {each: _prefixed_member(each, item, prefix) for each, item in members.items()}
-    if isinstance(found, list):
-        items = cast("Iterable[Json]", found)
-        return [_prefixed_member(name, item, prefix) for item in items]
+    if is_json_object(value):
+        return {each: _prefixed_member(each, item, prefix) for each, item in value.items()}
+    if is_json_list(value):
+        return [_prefixed_member(name, item, prefix) for item in value]
     return value
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from mcprev.client.session import OpenedConnection
 from mcprev.client.targets import HttpTarget, ProbedTarget, Target
@@ -27,7 +27,7 @@ from mcprev.errors import (
     StreamEnded,
 )
 from mcprev.protocol.connection_state import LocalInfo
-from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.endpoint import ClientProtocol, client_protocol
 from mcprev.protocol.negotiation import machine, steps
 from mcprev.protocol.tap import Tap
 from mcprev.revisions import LATEST, Era, HttpShape, Revision
@@ -147,7 +147,7 @@ class Opener:
     @property
     def protocol(self) -> ClientProtocol:
         """The protocol of the connection that was opened last."""
-        return cast("ClientProtocol", self.connection.protocol)
+        return client_protocol(self.connection.protocol)
 
     async def _spawn(self, shape: HttpShape | None) -> None:
         """Open a connection; a previous one is closed first, but not those that others have to the same target."""

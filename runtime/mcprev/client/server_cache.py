@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from mcprev.client.options import Options
 from mcprev.core.lists import text_of
@@ -117,7 +117,8 @@ class ServerCache:
 
     def _learn(self, page: Mapping[str, Json]) -> None:
         """Keep what one page of `tools/list` says."""
-        for tool in cast("list[dict[str, Any]]", page.get("tools") or []):
+        listed: list[dict[str, Json]] = page.get("tools") or []
+        for tool in listed:
             name, schema, execution = str(tool.get("name")), tool.get("outputSchema"), tool.get("execution")
             if len(name) > MAX_NAME:
                 continue

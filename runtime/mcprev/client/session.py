@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias
 
 from typing_extensions import Unpack
 
@@ -33,7 +33,7 @@ from mcprev.core.pauses import Pauses
 from mcprev.core.reconnect_policy import SOON, ReconnectPolicy
 from mcprev.core.valid_entries import InvalidEntries
 from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RpcError, SessionExpired, one_line
-from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.endpoint import ClientProtocol, client_protocol
 from mcprev.protocol.engine import check_level, declares
 from mcprev.protocol.negotiation.steps import Plan
 from mcprev.protocol.pending_calls import Call
@@ -116,7 +116,7 @@ class ClientSession:
         """Send requests over this connection from now on."""
         self.opened = opened
         self.connection: Connection = opened.connection
-        self.protocol: ClientProtocol = cast("ClientProtocol", opened.connection.protocol)
+        self.protocol: ClientProtocol = client_protocol(opened.connection.protocol)
         self._plans: dict[str, MethodPlan] = {}
         """The plans of the methods called so far over this connection."""
         interval = self._settings.ping_interval

@@ -70,7 +70,7 @@ class ToolResult(models.CallToolResult):
         # The text is that of the value itself if a server put it in an object.
         inner: Json = sent[WRAPPER]
         told = _parsed(self.text)
-        if told == sent or (isinstance(cast("object", inner), dict) and told != inner):
+        if told == sent or (is_json_object(inner) and told != inner):
             return sent
         return inner
 

@@ -277,7 +277,7 @@ def decided_rules(
         return Rules()  # a draft that only adds members
     module: Any = import_module(name)
     direction = "DOWN" if down else "UP"
-    rules = cast("Rules", getattr(module, direction))
+    rules: Rules = getattr(module, direction)
     file = str(module.__file__)
     if rules.undecided:
         raise UndecidedStep(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from mcprev.conversion.ladder import PayloadKind, convert
 from mcprev.conversion.rules import Json, JsonObject, without
@@ -17,7 +16,7 @@ def initialize_to_discover(result: Mapping[str, Json], *, from_: str) -> JsonObj
     It lists the version that the server chose. Raises `ConversionError`.
     """
     out = without(dict(result), "protocolVersion", "serverInfo")
-    meta = cast("JsonObject", result.get("_meta") or {})
+    meta: JsonObject = result.get("_meta") or {}
     out |= {  # makes DiscoverResult
         "supportedVersions": [result.get("protocolVersion")],
         "capabilities": _up(result.get("capabilities", {}), PayloadKind.SERVER_CAPABILITIES, from_),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from typing_extensions import override
 
@@ -22,6 +22,7 @@ from mcprev.protocol.negotiation.versions import of_era
 from mcprev.protocol.subscriptions import LISTEN, SUBSCRIBABLE
 from mcprev.protocol.tasks import CORE_CAPABILITY, METHODS as TASK_METHODS, NEEDS as TASK_NEEDS, TASK
 from mcprev.revisions import LATEST, Era, Revision, TaskSupport, extended, load, revision_named
+from mcprev.wire.json_values import is_json_mapping, is_json_object, json_object
 from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev_types import Binding, Direction, Kind as MethodKind, MethodSpec
 
@@ -155,10 +156,10 @@ class Capabilities:
         """Return the Implementation of this peer with the members that a revision knows."""
         # Strings are valid at every revision; validating them would import the models before the first response.
         judged = not all(isinstance(value, str) for value in self.info.values())
-        return cast(
-            "dict[str, Json]",
-            convert(dict(self.info), "", Payload.IMPLEMENTATION, from_=LATEST, to=revision, validate=judged),
+        found: dict[str, Json] = convert(
+            dict(self.info), "", Payload.IMPLEMENTATION, from_=LATEST, to=revision, validate=judged
         )
+        return found
 
     def find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
         """Compute what `kinds` returns and keeps."""
@@ -358,13 +359,14 @@ def overridden(handler: object, revision: Revision, base: str) -> list[str]:
 def bindings(revision: Revision, base: str) -> Mapping[str, Binding]:
     """Return the stubs of a handler class and their types, by method."""
     table = "SERVER_BINDINGS" if base == "ServerHandler" else "CLIENT_BINDINGS"
-    return cast("Mapping[str, Binding]", getattr(load(revision, "dispatch"), table))
+    found: Mapping[str, Binding] = getattr(load(revision, "dispatch"), table)
+    return found
 
 
 def _at(capabilities: Mapping[str, Json], kind: Payload, revision: Revision) -> dict[str, Json]:
     """Convert declared capabilities to a revision."""
     found = convert(dict(capabilities), "", kind, from_=LATEST, to=revision, validate=False)
-    return keep_extensions(capabilities, cast("dict[str, Json]", found))
+    return keep_extensions(capabilities, found)
 
 
 def keep_extensions(capabilities: Mapping[str, Json], found: dict[str, Json]) -> dict[str, Json]:
@@ -376,8 +378,7 @@ def keep_extensions(capabilities: Mapping[str, Json], found: dict[str, Json]) ->
     extensions = capabilities.get("extensions")
     if not extensions or "extensions" in found:
         return found
-    known = cast("dict[str, Json]", found.get("experimental") or {})
-    experimental: dict[str, Json] = {**cast("dict[str, Json]", extensions), **known}
+    experimental: dict[str, Json] = {**extensions, **(found.get("experimental") or {})}
     return {**found, "extensions": extensions, "experimental": experimental}
 
 
@@ -407,9 +408,9 @@ def extension_settings(capabilities: Mapping[str, Json], name: str) -> Mapping[s
     """Return what a peer's capabilities say of an extension, or None if they do not declare it."""  # MOD-16
     for member in ("extensions", "experimental"):
         declared = capabilities.get(member)
-        found = cast("dict[str, Json]", declared).get(name) if isinstance(declared, dict) else None
-        if isinstance(found, dict):
-            return cast("dict[str, Json]", found)
+        found = json_object(declared).get(name)
+        if is_json_object(found):
+            return found
     return None
 
 
@@ -428,6 +429,5 @@ def _merged(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Jso
     merged = dict(one)
     for name, value in other.items():
         mine = merged.get(name)
-        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
-        merged[name] = _merged(cast("Any", mine), cast("Any", value)) if both else value
+        merged[name] = _merged(mine, value) if is_json_mapping(mine) and is_json_mapping(value) else value
     return merged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mcprev.conversion import PayloadKind, convert
 from mcprev.errors import Json
@@ -41,7 +41,8 @@ class BaseContext(Generic[Incoming]):
     def meta(self) -> Mapping[str, Json]:
         """The `_meta` of the request or notification, as JSON of the peer's revision; empty if it has none."""
         params = None if self.request is None else self.request.params
-        return cast("Mapping[str, Json]", (params or {}).get("_meta") or {})
+        meta: Mapping[str, Json] = (params or {}).get("_meta") or {}
+        return meta
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Send a progress notification, if the peer requested progress; otherwise do nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
@@ -14,6 +14,7 @@ from mcprev.conversion import PayloadKind, convert
 from mcprev.core.method_binding import read_result, reader
 from mcprev.errors import Json, LocalProtocolError
 from mcprev.revisions import LATEST, Revision, extended, revision_named
+from mcprev.wire.json_values import is_json_mapping
 
 if TYPE_CHECKING:
     from mcprev_types import MethodSpec
@@ -100,8 +101,8 @@ def row_of(package: Package[object, object], spoken: str | None = None) -> Revis
 
 def plain_params(params: object | None) -> dict[str, Json] | None:
     """Return params, a model or a mapping of JSON values, as JSON."""
-    if isinstance(params, Mapping):
-        return dict(cast("Mapping[str, Json]", params))
+    if is_json_mapping(params):
+        return dict(params)
     return None if params is None else cast("Any", params).to_wire()
 
 

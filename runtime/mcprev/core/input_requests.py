@@ -8,11 +8,12 @@ caller knows which side made the mistake.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, MissingClientCapability
 from mcprev.protocol.stateless import missing_capability, uncovered
 from mcprev.revisions import DEFAULT, LATEST, Revision
+from mcprev.wire.json_values import is_json_mapping, json_list
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
@@ -27,11 +28,11 @@ _RESULT: Final = "tool_result"
 
 
 def _object(value: Json) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    return value if is_json_mapping(value) else {}
 
 
 def _list(value: Json) -> Sequence[Any]:
-    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
+    return json_list(value)
 
 
 # -- questions -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
 from typing import Any, cast
 
@@ -37,6 +37,7 @@ from mcprev.protocol.meta import advise
 from mcprev.protocol.result_rules import CALL, RULES, outgoing
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.revisions import REPEATABLE, Revision
+from mcprev.wire.json_values import is_json_mapping
 from mcprev_types import MethodNotHandled, details_of, locate, with_json_paths
 
 Stub = Callable[[Any, Any], Awaitable[Any]]
@@ -161,8 +162,8 @@ async def call_stub(stub: Stub, context: object, params: object) -> dict[str, Js
     write: Callable[[], dict[str, Json]] | None = getattr(result, "to_wire", None)
     if write is not None:  # of a model, whose package may have a base of its own
         return write()
-    if isinstance(result, Mapping):
-        return dict(cast("Mapping[str, Json]", result))
+    if is_json_mapping(result):
+        return dict(result)
     given = type(result).__name__
     raise TypeError(
         f"a handler returned {given}: return the result as a model, such as `CreateMessageResult`, or a dict"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final, cast
+from typing import Final
 
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
@@ -87,23 +87,21 @@ class Redactor:
 
     def _schema(self, value: Json, *, is_hidden: bool) -> Json:
         """Return a JSON schema; its properties have names of secrets, but no values except for examples."""
-        found: object = value
-        if is_json_list(found):
-            return [self._schema(item, is_hidden=is_hidden) for item in found]
-        if not is_json_object(found):
+        if is_json_list(value):
+            return [self._schema(item, is_hidden=is_hidden) for item in value]
+        if not is_json_object(value):
             return self._mask(value, is_free=True)
         return _members(
-            (name, self._in_schema(name, item, is_hidden=is_hidden)) for name, item in found.items()
+            (name, self._in_schema(name, item, is_hidden=is_hidden)) for name, item in value.items()
         )
 
     def _in_schema(self, name: str, item: Json, *, is_hidden: bool) -> Json:
         if name in _PROPERTIES and is_json_object(item):
-            properties = item
-            return _members((each, self._property(each, inner)) for each, inner in properties.items())
+            return _members((each, self._property(each, inner)) for each, inner in item.items())
         if name in _EXAMPLES:
             return _hidden(item) if is_hidden else self._mask(item, is_free=True)
-        if isinstance(item, dict | list):
-            return self._schema(cast("Json", item), is_hidden=is_hidden)
+        if is_json_object(item) or is_json_list(item):
+            return self._schema(item, is_hidden=is_hidden)
         return self._member(name, item, is_free=True)
 
     def _property(self, name: str, schema: Json) -> Json:
@@ -112,7 +110,7 @@ class Redactor:
         is_hidden = _is_write_only(schema)
         if is_hidden and len(self._learned) < MAX_LEARNED:
             self._learned.add(name)
-        return self._schema(cast("Json", schema), is_hidden=is_hidden or is_secret(name))
+        return self._schema(schema, is_hidden=is_hidden or is_secret(name))
 
 
 def _is_write_only(schema: Mapping[str, Json]) -> bool:

@@ -182,7 +182,7 @@ def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Validat
     """Return the library's validator for a schema."""
     library = _library(dialect, trusted)
     metaschema = library(_bare(library.META_SCHEMA), registry=_registry())
-    specification: Any = cast("Any", import_module("referencing.jsonschema")).specification_with(dialect)
+    specification: Any = import_module("referencing.jsonschema").specification_with(dialect)
     own = {id(found) for found in _objects(schema)}  # without what is in the metaschemas
     pending = [(schema, _registry().resolver_with_root(specification.create_resource(schema)))]
     while pending:  # the schema, and what references lead to where no keyword has a schema
@@ -233,12 +233,12 @@ def _registry() -> Json:
     The metaschemas have no `$schema`, because the library would replace the bounded class by its own one for it.
     """
     known: Any = import_module("jsonschema_specifications").REGISTRY
-    specification_with: Any = cast("Any", import_module("referencing.jsonschema")).specification_with
+    specification_with: Any = import_module("referencing.jsonschema").specification_with
     resources = [
         (uri, specification_with(known.contents(uri)[_SCHEMA]).create_resource(_bare(known.contents(uri))))
         for uri in known
     ]
-    return cast("Any", import_module("referencing")).Registry().with_resources(resources)
+    return import_module("referencing").Registry().with_resources(resources)
 
 
 def _bare(schema: Mapping[str, Json]) -> dict[str, Json]:
@@ -305,7 +305,7 @@ def _targets(schema: dict[str, Any], resolver: Json, specification: Json) -> Ite
 
     Raises `SchemaError` for a reference that does not resolve, or to what is no schema.
     """  # JSCH-2
-    unresolvable: Any = cast("Any", import_module("referencing.exceptions")).Unresolvable
+    unresolvable: Any = import_module("referencing.exceptions").Unresolvable
     pending = [(schema, resolver)]
     while pending:
         in_time()

@@ -13,7 +13,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from pydantic_core import from_json, to_json
 
@@ -92,7 +92,8 @@ class ResultCache:
             entry = self._entries.get(key)
             if entry is not None and now < entry.until:
                 self._entries.move_to_end(key)
-                return cast("dict[str, Any]", from_json(entry.text))
+                result: dict[str, Json] = from_json(entry.text)
+                return result
             if entry is not None:
                 self._remove(key)
         return None

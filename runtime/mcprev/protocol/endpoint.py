@@ -186,3 +186,15 @@ class ClientProtocol(EndpointProtocol):
                     self._malformed(message, null_id=session.agreed and session.revision.null_id_in_errors)
             case jsonrpc.Batch():
                 session.batch(message.messages, now)
+
+
+def server_protocol(protocol: EndpointProtocol) -> ServerProtocol:
+    """Return the protocol of a connection of a server as what it is."""
+    assert isinstance(protocol, ServerProtocol)
+    return protocol
+
+
+def client_protocol(protocol: EndpointProtocol) -> ClientProtocol:
+    """Return the protocol of a connection of a client as what it is."""
+    assert isinstance(protocol, ClientProtocol)
+    return protocol

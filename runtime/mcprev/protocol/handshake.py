@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum, auto
-from typing import Any, ClassVar, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias
 
 from typing_extensions import override
 
@@ -41,6 +41,7 @@ from mcprev.protocol.subscriptions import CHANGES, MAX_RESOURCES, Changed, resou
 from mcprev.protocol.uris import ComparedUris
 from mcprev.revisions import Era, Revision
 from mcprev.wire import jsonrpc
+from mcprev.wire.json_values import json_object
 from mcprev.wire.jsonrpc import Notification, Request
 
 INITIALIZED: Final = "notifications/initialized"
@@ -86,9 +87,7 @@ class Handshake(Engine):
         self.negotiated: Revision | None = revision
         self.connection.accepts_batch = revision.accepts_batch
         self._kinds = {**_OPENERS, **self.local.kinds(revision)}
-        self.peer_capabilities: dict[str, Json] | None = (
-            cast("dict[str, Json]", capabilities) if isinstance(capabilities, dict) else {}
-        )
+        self.peer_capabilities: dict[str, Json] | None = json_object(capabilities)
         self.state = state
         self.connection.events.append(SessionOpened(revision))
 
@@ -233,10 +232,10 @@ class HandshakeServer(Handshake):
             self.connection.refuse(message, revision, None)
             return
         info = params.get("clientInfo")
-        self.client_info = cast("dict[str, Json]", info) if isinstance(info, dict) else {}
+        self.client_info = json_object(info)
         capabilities = params.get("capabilities")
         if self.local.relays:
-            given = cast("dict[str, Json]", capabilities) if isinstance(capabilities, dict) else {}
+            given = json_object(capabilities)
             self._opening = self.connection.accept(self, revision, message, None, given)
             if self._opening is not None:
                 self.connection.events.append(self._opening)

@@ -15,6 +15,7 @@ from mcprev.errors import InvalidParams, Json, RemoteProtocolError
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.stateless import INPUT_REQUIRED
+from mcprev.wire.json_values import is_json_object, json_object
 
 MAX_ROUNDS: Final = 10
 """The maximum number of rounds of one request."""  # MRTR-6, MRTR-11
@@ -65,7 +66,8 @@ def requests_of(result: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
         return {}
     if found.__class__ is not dict or not all(each.__class__ is dict for each in found.values()):
         raise RemoteProtocolError(f"`{REQUESTS}` of the result is no object of requests", raw=dict(result))
-    return cast("dict[str, dict[str, Json]]", found)
+    requests: dict[str, dict[str, Json]] = found
+    return requests
 
 
 def without_empty_fields(answer: Mapping[str, Json]) -> dict[str, Json]:
@@ -96,16 +98,12 @@ class InputResponses:
         token = params.get(STATE)
         if token is not None:
             earlier = states.open(token, method=method, params=params, principal=principal, now=now)
-        given = params.get(RESPONSES)
-        if given is None:
-            given = {}
-        if not isinstance(given, dict) or not all(
-            isinstance(v, dict) for v in cast("dict[str, Json]", given).values()
+        given: Json = params.get(RESPONSES)
+        if given is not None and not (
+            is_json_object(given) and all(isinstance(each, dict) for each in given.values())
         ):
             raise InvalidParams(f"Invalid params: {RESPONSES} must be an object of objects")
-        answers = {
-            key: without_empty_fields(each) for key, each in cast("dict[str, dict[str, Json]]", given).items()
-        }
+        answers = {key: without_empty_fields(each) for key, each in json_object(given).items()}
         return cls({**earlier.get(_ANSWERS, {}), **answers}, earlier.get(_AUTHOR))
 
     def seal(

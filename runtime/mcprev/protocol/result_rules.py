@@ -10,12 +10,13 @@ from __future__ import annotations
 import binascii
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 from mcprev.errors import URL_ELICITATION_REQUIRED, ConversionError, Json
 from mcprev.protocol.tool_names import tell_invalid
 from mcprev.revisions import LATEST, Revision, load
+from mcprev.wire.json_values import is_json_object, json_list, json_object
 
 Result: TypeAlias = dict[str, Json]
 CALL: Final = "tools/call"
@@ -27,19 +28,19 @@ _PIECE: Final = 64 * 1024
 
 
 def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
+    return json_list(value)
 
 
 def _member(value: object, name: str) -> object:
     """Return a member of an object; None for any other value."""
-    return cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
+    return json_object(value).get(name)
 
 
 def _items(value: Json) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects in a list with their indexes."""
     for index, item in enumerate(_list(value)):
-        if isinstance(item, dict):
-            yield index, cast("dict[str, Any]", item)
+        if is_json_object(item):
+            yield index, item
 
 
 def _wrong(message: str, path: str) -> ConversionError:
@@ -161,13 +162,13 @@ def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
                 path="$.data.elicitations",
                 revision=revision.name,
             )
-        return {**wire, "data": {**cast("dict[str, Any]", data), "elicitations": elicitations}}
+        return {**wire, "data": {**json_object(data), "elicitations": elicitations}}
     return wire
 
 
 def _by_url(item: object, revision: Revision) -> dict[str, Json]:
     """Return an elicitation by URL, with an id if it has none: later revisions have no elicitation ids."""
-    given = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    given = json_object(item)
     error = given.get("mode", "url") != "url" or not all(
         isinstance(given.get(name), str) for name in ("url", "message")
     )

@@ -7,7 +7,7 @@ its info and capabilities with each request. Only a listen stream lasts longer: 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, cast
+from typing import Final
 
 from typing_extensions import override
 
@@ -47,6 +47,7 @@ from mcprev.protocol.subscriptions import (
     wants,
 )
 from mcprev.revisions import Revision
+from mcprev.wire.json_values import is_json_object, json_object
 from mcprev.wire.jsonrpc import Notification, Request
 from mcprev.wire.meta_keys import (
     CLIENT_CAPABILITIES,
@@ -146,11 +147,9 @@ class StatelessServer(Engine):
     def listen(self, incoming: IncomingRequest) -> None:
         """Open a listen stream; if its filter names tasks, the driver looks them up first."""  # SUB-9
         asked = (incoming.params or {}).get("notifications")
-        if not isinstance(asked, dict):
+        if not is_json_object(asked):
             incoming.fail(InvalidParams("Invalid params: notifications is missing"))
-        elif cast("dict[str, Json]", asked).get(TASK_IDS) is not None and HAS_TASKS in self.local.kinds(
-            incoming.revision
-        ):
+        elif asked.get(TASK_IDS) is not None and HAS_TASKS in self.local.kinds(incoming.revision):
             self.connection.events.append(incoming)
         else:
             self.open_stream(incoming, {})
@@ -362,7 +361,7 @@ class StatelessClient(Engine):
     def _stream_of(self, params: Mapping[str, Json]) -> Call | None:
         """Return the open listen call that a notification belongs to."""  # SUB-5
         meta = params.get("_meta")
-        id_ = cast("dict[str, Json]", meta).get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
+        id_ = json_object(meta).get(SUBSCRIPTION_ID)
         call = self.connection.calls.find(id_)
         return call if call is not None and call.method == LISTEN else None
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, cast
+from typing import Final
 
 from mcprev.errors import InvalidParams, InvalidRequest, Json, RpcError
 from mcprev.protocol.uris import ComparedUris, is_uri
+from mcprev.wire.json_values import is_json_list, json_list
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 LISTEN: Final = "subscriptions/listen"
@@ -83,9 +84,8 @@ def accepted_filter(asked: Mapping[str, Json], capable: Iterable[Changed]) -> di
         value = asked.get(member)
         if value is True:
             kept[member] = True
-        elif kind is Changed.RESOURCE and isinstance(value, list):
-            uris = cast("list[object]", value)
-            known = dict.fromkeys(uri for uri in uris if isinstance(uri, str) and len(uri) <= MAX_URI)
+        elif kind is Changed.RESOURCE and is_json_list(value):
+            known = dict.fromkeys(uri for uri in value if isinstance(uri, str) and len(uri) <= MAX_URI)
             kept[member] = list(known)[:MAX_RESOURCES]
     return kept
 
@@ -112,11 +112,11 @@ def wants(filter_: Mapping[str, Json], kind: Changed, uri: str | None) -> bool:
 def resources_in(filter_: Mapping[str, Json]) -> ComparedUris:
     """Return the resources of a filter."""  # SUB-3
     named = filter_.get(CHANGES[Changed.RESOURCE].member)
-    return ComparedUris(cast("list[str]", named) if isinstance(named, list) else ())
+    return ComparedUris(json_list(named))
 
 
 def task_ids(filter_: Mapping[str, Json]) -> tuple[str, ...]:
     """Return the task ids in a filter, each once; other values are ignored."""  # SUB-9
     named = filter_.get(TASK_IDS)
-    ids = cast("list[object]", named) if isinstance(named, list) else []
+    ids = json_list(named)
     return tuple(dict.fromkeys(id_ for id_ in ids if isinstance(id_, str)))

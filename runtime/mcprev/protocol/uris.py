@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, cast
 from urllib.parse import quote
 
 from mcprev.errors import InvalidParams, Json
+from mcprev.wire.json_values import is_json_list, json_object
 from mcprev.wire.jsonrpc import Batch, Message, Request
 
 MAX_LENGTH: Final = 16_384
@@ -189,24 +190,20 @@ def unescaped(uri: str, /, *, of_template: bool = False) -> str:
 def with_uris(method: str, params: Mapping[str, Json], spell: Spell) -> Mapping[str, Json]:
     """Return the params of a method of `OF_RESOURCES`, with each URI of a resource in the spelling that `spell` returns."""
     if method == _COMPLETE:
-        ref = _object(params.get("ref"))
+        ref = json_object(params.get("ref"))
         uri = ref.get("uri")
         if not isinstance(uri, str):
             return params
         return {**params, "ref": {**ref, "uri": spell(uri, of_template=True)}}
     if method == _LISTEN:
-        wanted = _object(params.get("notifications"))
+        wanted = json_object(params.get("notifications"))
         uris = wanted.get(_SUBSCRIPTIONS)
-        if not isinstance(uris, list):
+        if not is_json_list(uris):
             return params
-        several = [spell(each) if isinstance(each, str) else each for each in cast("list[object]", uris)]
+        several = [spell(each) if isinstance(each, str) else each for each in uris]
         return {**params, "notifications": {**wanted, _SUBSCRIPTIONS: several}}
     uri = params.get("uri")
     return {**params, "uri": spell(uri)} if isinstance(uri, str) else params
-
-
-def _object(value: Json) -> dict[str, Json]:
-    return cast("dict[str, Json]", value) if isinstance(value, dict) else {}
 
 
 def uris_in(method: str, params: Mapping[str, Json]) -> list[str]:

@@ -129,7 +129,8 @@ class Context(SendingContext):
     @property
     def capabilities(self) -> Mapping[str, Json]:
         """The capabilities that the client declared, as JSON of the latest revision; see `client_capabilities`."""
-        return cast("Mapping[str, Json]", self.stamp.get(CLIENT_CAPABILITIES) or {})
+        declared: Mapping[str, Json] = self.stamp.get(CLIENT_CAPABILITIES) or {}
+        return declared
 
     def client_supports(self, extension: str) -> bool:
         """Return whether the client and this server both declare an extension, such as `io.modelcontextprotocol/ui`."""
@@ -140,17 +141,16 @@ class Context(SendingContext):
     def client_info(self) -> models.Implementation | None:
         """The name and version that the client declares, which are not authenticated; None if it declares none."""
         info = self.stamp.get(CLIENT_INFO)
-        return (
-            None
-            if info is None
-            else cast("models.Implementation", LATEST.models.Implementation.from_wire(info))
-        )
+        if info is None:
+            return None
+        found: models.Implementation = LATEST.models.Implementation.from_wire(info)
+        return found
 
     @cached_property
     def client_capabilities(self) -> models.ClientCapabilities:
         """The capabilities that the client declared for this request, in the types of the latest revision."""
-        found = LATEST.models.ClientCapabilities.from_wire(self.capabilities)
-        return cast("models.ClientCapabilities", found)
+        found: models.ClientCapabilities = LATEST.models.ClientCapabilities.from_wire(self.capabilities)
+        return found
 
     async def log(self, level: models.LoggingLevel, data: Json, logger: str | None = None) -> None:
         """Send a log message to the client, if it requested messages of this level; `logger` is the name of the logger.

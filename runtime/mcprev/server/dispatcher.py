@@ -30,7 +30,7 @@ from mcprev.core.tool_schemas import CALL, LIST, MAX_NAME, ToolSchemas
 from mcprev.errors import ConversionError, HeaderMismatch, InvalidParams, Json, RpcError, ToolError, one_line
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
-from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.endpoint import server_protocol
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.result_rules import RULES
@@ -290,7 +290,7 @@ class RequestDispatcher:
         try:
             binding = self._handlers[notified.revision, notified.method]
             # Only sessions have notifications for a handler.
-            incoming = unasked(cast("ServerProtocol", connection.protocol).session, notified)
+            incoming = unasked(server_protocol(connection.protocol).session, notified)
             await binding.stub(self.context(connection, incoming), binding.params(notified.params, None))
         except BaseException as error:  # noqa: BLE001 - nothing else ends with it
             log_failure(error, notified.method, _logger)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcprev.core.connection import Connection
 from mcprev.core.method_binding import log_failure
-from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.endpoint import server_protocol
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.server.context import Context
 
@@ -39,7 +39,7 @@ class GuardedChanges:
 
         Returns the checks that have begun.
         """
-        protocol = cast("ServerProtocol", connection.protocol)
+        protocol = server_protocol(connection.protocol)
         if uri is None or check is None:
             protocol.changed(kind, uri)
             connection.process_events()

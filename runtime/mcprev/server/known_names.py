@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Final
 
 from mcprev.core.interfaces import client_of
 from mcprev.core.shares import Shares, share_of
 from mcprev.server.middleware import HandlerCall, HandlerResult
+from mcprev.wire.json_values import is_json_mapping, json_list
 
 LISTS: Final = {"tools/list": ("tools/call", "tools"), "prompts/list": ("prompts/get", "prompts")}
 """The method that gets what a list names, and the member of the list, by the method that lists."""
@@ -39,8 +40,7 @@ class KnownNames:
         """Take note of the names in a result, if it is that of a list."""
         if method in LISTS:
             of, member = LISTS[method]
-            items = cast("list[Any]", _member(result, member) or ())
-            names = (_member(item, "name") for item in items)
+            names = (_member(item, "name") for item in json_list(_member(result, member)))
             self._listed.update((of, self._written(name)) for name in names if isinstance(name, str))
             if len(self._listed) > MAX_LISTED:
                 self._listed = set(islice(self._listed, MAX_LISTED))
@@ -69,8 +69,4 @@ def _is_handlers(call: HandlerCall) -> bool:
 
 
 def _member(value: object, name: str) -> object:
-    return (
-        cast("Mapping[str, object]", value).get(name)
-        if isinstance(value, Mapping)
-        else getattr(value, name, None)
-    )
+    return value.get(name) if is_json_mapping(value) else getattr(value, name, None)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.callbacks import call_in
 from mcprev.conversion import OnDowngrade
@@ -20,7 +20,7 @@ from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.core.store import COMMAND_STORE
 from mcprev.errors import LocalProtocolError
-from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.endpoint import ServerProtocol, server_protocol
 from mcprev.protocol.request_state import LIFETIME, RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.protocol.uris import Spell, comparable, unescaped
@@ -116,10 +116,11 @@ class Service:
         """The options of serving over HTTP, `auth` included."""
         self.on_downgrade: OnDowngrade | None = options.get("on_downgrade")
         """Replaces values that the client's revision cannot represent; None to use the default replacements."""
-        found = [each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer)][:1]
+        around: Sequence[object] = middleware
+        found = [each for each in around if isinstance(each, Observer)][:1]
         self.observer: Observer | None = next(iter(found), None)
         """The middleware that also sees connections and requests to clients, such as `mcprev.Telemetry`."""
-        others = [each for each in cast("Sequence[Any]", middleware) if not isinstance(each, Observer)]
+        others: list[Any] = [each for each in around if not isinstance(each, Observer)]
         self._watching = [each.connected for each in (*found, *others) if hasattr(each, "connected")]
         keepers = (each for each in others if hasattr(each, "changed"))
         self.forget: list[Callable[[Changed, str | None], object]] = [each.changed for each in keepers]
@@ -173,7 +174,7 @@ class Service:
         for connected in () if connection.restored else self._watching:
             connected(connection)
         if self._ping_interval is not None:
-            session = cast("ServerProtocol", connection.protocol).session
+            session = server_protocol(connection.protocol).session
             connection.start(keep_pinging(connection, session, self._ping_interval))
         connection.closed.add_done_callback(lambda _: self._discard(connection))
         for kept in self.on_kept:
@@ -325,7 +326,7 @@ class Service:
         """
         if uri is None:
             return self.notify_of(connection, kind, None)
-        subscribed, served = cast("ServerProtocol", connection.protocol).subscribed(), self.canonical_uri(uri)
+        subscribed, served = server_protocol(connection.protocol).subscribed(), self.canonical_uri(uri)
         # Spellings that a template serves alike differ in more than `comparable` makes one.
         alike = [
             each for each in subscribed if ("?" in each or "%" in each) and self.canonical_uri(each) == served
@@ -335,7 +336,7 @@ class Service:
 
     def notify_of(self, connection: Connection, kind: Changed, uri: str | None) -> list[asyncio.Task[None]]:
         """Notify one client of a change of what it calls so, if it has subscribed to such changes."""
-        cast("ServerProtocol", connection.protocol).changed(kind, uri)
+        server_protocol(connection.protocol).changed(kind, uri)
         connection.process_events()
         return []
 

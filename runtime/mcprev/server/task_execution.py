@@ -143,6 +143,12 @@ class TaskExecution:
         self._told: tuple[Status, str | None] = (Status.WORKING, None)
         """The last status and message that the session was told."""
 
+    @property
+    def begun(self) -> Task:
+        """The task, for what is done with one only."""
+        assert self.task is not None
+        return self.task
+
     async def detach(self, ttl: int | None, poll: int | None, message: str | None) -> None:
         """Make the request a task, which is its response; no effect if the request is closed.
 
@@ -171,7 +177,8 @@ class TaskExecution:
             await self._store()
         finally:
             self.notify_waiters()
-        self._tell(cast("Task", self._saved))
+        assert self._saved is not None
+        self._tell(self._saved)
 
     def _tell(self, task: Task) -> None:
         """Send the stored state of the task to the listen streams and, if its status or message is new, to the session."""
@@ -199,7 +206,7 @@ class TaskExecution:
         async with self._saving:
             shared = self._registry.shared
             for _ in range(TRIES):
-                task = cast("Task", self.task)
+                task = self.begun
                 if task is self._saved:
                     return
                 if self._saved is not None and self._saved.ended:
@@ -224,14 +231,15 @@ class TaskExecution:
         """Take over what other processes have stored, and store what is not; return whether there was anything."""
         async with self._saving:
             before = self._version
-            if self._saved is not None and not self._saved.ended:
-                self._adopt(await cast("SharedTasks", self._registry.shared).load(self._saved.id))
+            shared = self._registry.shared
+            if shared is not None and self._saved is not None and not self._saved.ended:
+                self._adopt(await shared.load(self._saved.id))
         await self._store()
         return self._version != before
 
     def _adopt(self, stored: Task | None) -> None:
         """Take over a stored record: answers go to the handler, and the end of the task ends the handler too."""
-        own = cast("Task", self.task)
+        own = self.begun
         if stored is None:
             stored = tasks.fail_task(own, InternalError(LOST).to_wire(), time.time())
         version = stored.version
@@ -268,7 +276,7 @@ class TaskExecution:
 
         Raises `TaskCancelled` if the task has ended, `RequestTimeout`, or the error that the client answered with.
         """  # TASK-4, TASKX-3
-        task = cast("Task", self.task)
+        task = self.begun
         if task.ended:
             raise TaskCancelled(f"the task has ended: it is {task.status}")
         future: asyncio.Future[dict[str, Json]] = asyncio.get_running_loop().create_future()
@@ -291,7 +299,7 @@ class TaskExecution:
 
     async def answer(self, answers: Mapping[str, dict[str, Json] | McpError]) -> None:
         """Pass the client's input responses to the handler; responses to unknown keys are ignored."""  # TASKX-3
-        task = cast("Task", self.task)
+        task = self.begun
         known = {key: answer for key, answer in answers.items() if key in task.asked}
         try:
             if known:
@@ -335,9 +343,10 @@ def given_form(answer: dict[str, Json] | McpError) -> dict[str, Json]:
 def result_at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
     """Return the result of a task at a revision."""
     try:
-        return cast("dict[str, Json]", convert(result, CALL, PayloadKind.RESULT, from_=LATEST, to=revision))
+        found: dict[str, Json] = convert(result, CALL, PayloadKind.RESULT, from_=LATEST, to=revision)
     except ConversionError as error:
         raise InternalError(INTERNAL_MESSAGE) from error
+    return found
 
 
 def session_of(incoming: IncomingRequest) -> str | None:

@@ -47,6 +47,7 @@ from mcprev.server.task_execution import (
     status_at,
 )
 from mcprev.server.tasks import Tasks
+from mcprev.wire.json_values import is_json_object
 
 if TYPE_CHECKING:
     from mcprev.core.store import Records
@@ -190,7 +191,7 @@ class TaskManager(RunningTasks):
         except asyncio.CancelledError:
             if not running.stopped:
                 raise
-        task, now = cast("Task", running.task), time.time()
+        task, now = running.begun, time.time()
         try:
             if running.stopped and handle is not None and (not handle.done() or handle.cancelled()):
                 raise worker_lost(STOPPED, may_have_run=True)
@@ -361,15 +362,14 @@ class TaskManager(RunningTasks):
         """Accept input responses; if one of them is invalid, none is accepted."""  # TASKX-3
         task = await self._requested_task(incoming)
         given: Json = (incoming.params or {}).get("inputResponses") or {}
-        if not isinstance(given, dict):
+        if not is_json_object(given):
             raise InvalidParams("Invalid params: inputResponses is not an object")
-        responses = cast("dict[str, Json]", given)
         known: dict[str, dict[str, Json] | McpError] = {}
-        for key in task.asked.keys() & responses.keys():
-            answer: Json = responses[key]
-            if not isinstance(answer, dict):
+        for key in task.asked.keys() & given.keys():
+            answer: Json = given[key]
+            if not is_json_object(answer):
                 raise InvalidParams(f"Invalid params: the input response '{key}' is not an object")
-            response = known[key] = without_empty_fields(cast("dict[str, Json]", answer))
+            response = known[key] = without_empty_fields(answer)
             read_answer(key, task.asked[key], response)
         await self._answer(task, known)
         return {}

@@ -14,7 +14,7 @@ import logging
 import secrets
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Final, cast
+from typing import Final
 
 from mcprev.callbacks import call_in
 from mcprev.core.connection import Connection
@@ -22,8 +22,8 @@ from mcprev.core.limits import CLOSE
 from mcprev.core.method_binding import log_error
 from mcprev.core.store import Records
 from mcprev.error_text import MALFORMED, invalid_value
-from mcprev.errors import Json, StoreError
-from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.errors import StoreError
+from mcprev.protocol.endpoint import server_protocol
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.sharing.watching import TRIES
 from mcprev.stores.waiting import PerLoop
@@ -234,14 +234,13 @@ class SharedChanges:
         """Return the resources that clients of this process have subscribed to."""
         found = set[str]()
         for connection in self._connections:
-            found |= cast("ServerProtocol", connection.protocol).subscribed()
+            found |= server_protocol(connection.protocol).subscribed()
         return found
 
 
 def _decoded(value: bytes) -> ChangeLog:
     try:
-        decoded: list[Json] = json.loads(value)
-        epoch, number, changed, forgotten = decoded
+        epoch, number, changed, forgotten = json.loads(value)
         log = ChangeLog(str(epoch), int(number), {str(k): int(n) for k, n in changed.items()}, int(forgotten))
         log.since(0)
     except MALFORMED as error:

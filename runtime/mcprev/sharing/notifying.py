@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, cast
+from typing import Final
 
 from mcprev.conversion import PayloadKind, convert
 from mcprev.core.connection import Connection
 from mcprev.core.store import LogBounds, LogItem, Records, is_whole
 from mcprev.errors import Json
-from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.endpoint import server_protocol
 from mcprev.revisions import ALL, LATEST, Revision
 from mcprev.sharing.record import decode, key_of, log_ttl
 from mcprev.wire.jsonrpc import encode_notification
@@ -43,7 +43,7 @@ async def notify_session(
         )
         return True
     for connection in connections:
-        session = cast("ServerProtocol", connection.protocol).session
+        session = server_protocol(connection.protocol).session
         if connection.session_id == session_id and method in session.revision.methods:
             session.send_notification(method, _params(method, params, session.revision))
             connection.process_events()

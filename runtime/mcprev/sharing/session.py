@@ -647,8 +647,7 @@ class OwnStream:
         answers = await self._copy.tell_others(resumed=place is not None)
         for answer in answers.values():
             if is_json_object(answer):
-                known = answer
-                read, told = max(read, int(known["read"])), known["told"]
+                read, told = max(read, int(answer["read"])), answer["told"]
         if before not in {
             0,
             self._worker.number,

@@ -269,7 +269,7 @@ class SharedSessions:
             for key, record in records.items()
         }  # what nobody can say counts as in use
         for times in (own, *answers.values()):
-            for key, seconds in cast("dict[str, float]", times or {}).items():
+            for key, seconds in (times or {}).items():
                 idle[key] = min(idle[key], seconds)
         key = max(idle, key=idle.__getitem__)
         if idle[key] < 0:

@@ -36,7 +36,7 @@ from mcprev.sharing.leases import LeaseThread
 from mcprev.sharing.processes import process_has_ended, this_process
 from mcprev.sharing.task_form import decode_task, encode_task
 from mcprev.sharing.watching import FIRST_PAUSE, LONGEST_PAUSE, TRIES
-from mcprev.wire.json_values import is_json_object
+from mcprev.wire.json_values import json_object
 
 LEASE: Final = 6.0
 """Seconds after its last renewal at which a lease or claim ends."""
@@ -421,7 +421,7 @@ def _process_in(lease: bytes) -> Json:
         found: Json = json.loads(lease)
     except (ValueError, RecursionError):
         return None
-    return found.get("process") if is_json_object(found) else None
+    return json_object(found).get("process")
 
 
 def _hash(*parts: str) -> str:

@@ -21,7 +21,7 @@ from mcprev.core.limits import CLOSE
 from mcprev.core.store import LogBounds, LogItem, Store
 from mcprev.errors import Json, StoreError
 from mcprev.sharing.leases import Lease, LeaseThread, is_alive, workers
-from mcprev.wire.json_values import is_json_object
+from mcprev.wire.json_values import is_json_object, json_object
 
 LEASE: Final = 10.0
 """Seconds after which a worker counts as dead that has not renewed its lease."""
@@ -103,7 +103,7 @@ class Worker:
     def _compare(self, fellows: Mapping[int, Json]) -> None:
         """Log which options another worker has otherwise, of one at most."""
         for number, note in fellows.items():
-            theirs = note if is_json_object(note) else {}
+            theirs = json_object(note)
             differ = {name for name in theirs.keys() & self._options if theirs[name] != self._options[name]}
             if differ:
                 said = "; ".join(

@@ -22,3 +22,13 @@ def is_json_list(value: object) -> TypeIs[list[Json]]:
 def is_json_mapping(value: object) -> TypeIs[Mapping[str, Json]]:
     """Return whether a value is an object, or what a program passes in its place."""
     return isinstance(value, Mapping)
+
+
+def json_object(value: object) -> dict[str, Json]:
+    """Return a decoded JSON value if it is an object, else an empty one."""
+    return value if is_json_object(value) else {}
+
+
+def json_list(value: object) -> list[Json]:
+    """Return a decoded JSON value if it is a list, else an empty one."""
+    return value if is_json_list(value) else []

@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from mcprev.errors import Json
+from mcprev.wire.json_values import is_json_object, json_list
 from mcprev.wire.schema_keywords import subschemas
 
 ANNOTATION: Final = "x-mcp-header"
@@ -56,9 +57,9 @@ class ParamHeader:
         """Return the argument, or None if it is absent or null; both are omitted."""  # HDR-6
         value = arguments
         for step in self.path:
-            if not isinstance(value, dict):
+            if not is_json_object(value):
                 return None
-            value = cast("dict[str, Json]", value).get(step)
+            value = value.get(step)
         return value
 
 
@@ -107,9 +108,9 @@ def _walk(schema: Json) -> Iterator[tuple[dict[str, Json], Path | None, str]]:
     stack: list[tuple[Json, Path | None, str]] = [(schema, (), "#")]
     while stack:
         here, path, pointer = stack.pop()
-        if not isinstance(here, dict):
+        if not is_json_object(here):
             continue
-        given = cast("dict[str, Json]", here)
+        given = here
         if ANNOTATION in given:
             yield given, path, pointer
         below: list[tuple[Json, Path | None, str]] = []
@@ -174,4 +175,4 @@ def _numbers(*values: object) -> list[float]:
 
 
 def _items(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
+    return json_list(value)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, cast
+from typing import Final
 
 from mcprev.errors import Json
+from mcprev.wire.json_values import is_json_list, is_json_object
 
 IN_MEMBER: Final = (
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
@@ -23,11 +24,11 @@ BY_NAME: Final = (
 def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[tuple[str, ...], Json]]:
     """Yield the direct subschemas of a schema, each with the path to it; values inside `enum` or `default` are none."""
     for keyword, value in schema.items():
-        if keyword in BY_NAME and isinstance(value, dict):
-            for name, inner in cast("dict[str, object]", value).items():
+        if keyword in BY_NAME and is_json_object(value):
+            for name, inner in value.items():
                 yield (keyword, name), inner
-        elif keyword in IN_LIST and isinstance(value, list):
-            for number, inner in enumerate(cast("list[object]", value)):
+        elif keyword in IN_LIST and is_json_list(value):
+            for number, inner in enumerate(value):
                 yield (keyword, str(number)), inner
         elif keyword in IN_MEMBER:
             yield (keyword,), value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from mcprev.errors import (
     HEADER_MISMATCH,
@@ -22,6 +22,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.negotiation.versions import of_era
 from mcprev.revisions import Era, HttpShape, Revision
+from mcprev.wire.json_values import json_list, json_object
 
 MAX_TEXT: Final = 200
 """The maximum length of a text from the peer, in characters."""
@@ -173,7 +174,7 @@ def discovered(result: Json) -> Discovered | InvalidReply:
 
 def initialized(result: Json) -> Initialized | InvalidReply:
     """Read the result of `initialize`."""
-    version = cast("dict[str, object]", result).get("protocolVersion") if isinstance(result, dict) else None
+    version = json_object(result).get("protocolVersion")
     if isinstance(version, str):
         return Initialized(short(version))
     return InvalidReply("a result that names no version")
@@ -236,8 +237,7 @@ class Plan:
 
 def strings(value: Json, name: str) -> tuple[str, ...]:
     """Return the strings in a list member of a value, cut to the limits; other items are ignored."""
-    names = cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
-    found = cast("list[object]", names)[:MAX_VERSIONS] if isinstance(names, list) else []
+    found = json_list(json_object(value).get(name))[:MAX_VERSIONS]
     return tuple(short(item) for item in found if isinstance(item, str))
 
 

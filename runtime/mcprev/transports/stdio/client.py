@@ -198,20 +198,21 @@ class _Process(asyncio.SubprocessProtocol, asyncio.Transport):
 
     @override
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        assert isinstance(data, bytes)
         if fd == 1:
             self._answered = True
-            self.connection.data_received(cast("bytes", data))
+            self.connection.data_received(data)
             return
         if (tap := self.connection.protocol.tap) is not None:
-            tap.stderr(cast("bytes", data))
-        self._tail += cast("bytes", data)
+            tap.stderr(data)
+        self._tail += data
         del self._tail[:-TAIL]
         if self._on_stderr is None:
             if _output.isEnabledFor(logging.INFO):
-                self._log_lines(cast("bytes", data))
+                self._log_lines(data)
         else:
             try:
-                at_once(self._on_stderr(cast("bytes", data)), "`stderr`")
+                at_once(self._on_stderr(data), "`stderr`")
             except Exception:
                 logger.exception("the function that reads the server's stderr raised")
 

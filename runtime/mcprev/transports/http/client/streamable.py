@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from random import uniform
-from typing import Final, cast
+from typing import Final
 
 from typing_extensions import override
 
@@ -43,6 +43,7 @@ from mcprev.transports.http.client.streams import QUIET, SLOWLY, ResumeState, fo
 from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
+from mcprev.wire.json_values import json_object
 from mcprev.wire.jsonrpc import ErrorResponse, Notification
 from mcprev.wire.meta_keys import VERSION
 from mcprev.wire.param_headers import ParamHeader
@@ -129,7 +130,7 @@ class StreamableHttp(HttpTransport):
         if revision is not None:
             return revision
         meta: object = (call.params or {}).get("_meta")
-        version: object = cast("dict[str, Json]", meta).get(VERSION) if isinstance(meta, dict) else None
+        version: object = json_object(meta).get(VERSION)
         return by_version(version, ALL) if isinstance(version, str) else None
 
     def _session(self, headers: Pairs) -> Pairs:
@@ -339,7 +340,8 @@ class StreamableHttp(HttpTransport):
     async def _read_own(self, stream: _OwnStream) -> McpError | None:
         """Ask for the server's own stream and read it to its end; return why it was not opened, or broke."""
         response: HttpResponse | None = None
-        cursor, failure = stream.cursor, cast("McpError | None", None)
+        failure: McpError | None = None
+        cursor = stream.cursor
         try:
             response = await self._get(cursor)
             self._stream_known.set()

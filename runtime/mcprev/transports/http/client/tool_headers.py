@@ -15,6 +15,7 @@ from typing import Final, cast
 from mcprev.errors import Json, LocalProtocolError, one_line
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import REPEATABLE
+from mcprev.wire.json_values import json_object
 from mcprev.wire.param_headers import ParamHeader, find_annotations
 
 LIST_TOOLS: Final = "tools/list"
@@ -57,7 +58,7 @@ class ParamHeaderCache:
             self.complete = True
 
     def _learn(self, tool: object) -> bool:
-        members: Mapping[str, Json] = cast("dict[str, Json]", tool) if isinstance(tool, dict) else {}
+        members: Mapping[str, Json] = json_object(tool)
         name = members.get("name")
         if not isinstance(name, str):
             return True  # an invalid entry is reported elsewhere
@@ -66,7 +67,7 @@ class ParamHeaderCache:
         if refused and (known is None or known.refused != refused):
             self._logger.warning("the tool %.100r is left out: %s", name, one_line(refused))
         hints: object = members.get("annotations")
-        said: Mapping[str, Json] = cast("dict[str, Json]", hints) if isinstance(hints, dict) else {}
+        said: Mapping[str, Json] = json_object(hints)
         repeatable = said.get("readOnlyHint") is True or said.get("idempotentHint") is True
         texts = len(name) + len(refused) + (len(repr(found.headers)) if found.headers else 0)
         self._keep(name, _Tool(found.headers, refused, repeatable, _EACH + texts))
