@@ -104,7 +104,7 @@ LIBRARIES: Final = (
 )  # fmt: skip
 """The targets whose types datamodel-code-generator writes."""
 _MODULES: Final = tuple(name for name in SHARED if name != TYPED)  # for `py.typed` is empty, whoever wrote it
-_NEEDED: Final = ("pydantic>=2.14,<3", "typing-extensions>=4.12")
+_NEEDED: Final = ("pydantic>=2.12,<3", "typing-extensions>=4.12")
 PYDANTIC: Final = Target(
     "pydantic",
     _package,
