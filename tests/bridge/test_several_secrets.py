@@ -366,7 +366,10 @@ def test_what_is_sealed_holds_for_its_principal_and_its_purpose_alone() -> None:
 
 
 CHANGES: Final = Changes(
-    uri=lambda uri: f"<{uri}>", task=lambda id_: f"t:{id_}", visit=lambda id_: f"v:{id_}"
+    uri=lambda uri: f"<{uri}>",
+    task=lambda id_: f"t:{id_}",
+    visit=lambda id_: f"v:{id_}",
+    skill=lambda uri: f"<{uri}>",
 )
 
 
