@@ -73,7 +73,7 @@ def _page(report: Report) -> str:
 
 def _extensions(versions: Sequence[Revision], reports: Sequence[Report]) -> str:
     """Return the page of extensions: the versions of each, what changed between them, and its methods."""
-    lines = [_NOTE, "# Extensions", "", _ABOUT_EXTENSIONS, ""]
+    lines = [_NOTE, "# Versions and methods of extensions", "", _ABOUT_EXTENSIONS, ""]
     rows = [
         (code_span(v.label), code_span(v.extension.id) if v.extension and v.extension.id else "", v.negotiated_as,
          "text" if v.pin and v.pin.origin == OF_TEXT else "schema.ts")
