@@ -19,7 +19,7 @@ from mcprev_codegen.python import is_module, module_name
 
 EXTENSIONS: Final = "extensions"
 """The folder of all extensions in the schema folder, and the name of the package of their packages."""
-_TABLE: Final = f"{EXTENSIONS}.toml"
+EXTENSIONS_FILE: Final = f"{EXTENSIONS}.toml"
 _AT: Final = "@"
 """What stands between the names of an extension and of its version."""
 
@@ -46,9 +46,9 @@ class Extension:
 @read_once
 def load_extensions(folder: SchemaFolder) -> Mapping[str, Extension]:
     """Return the extensions by name, in file order; none if the folder has no table. Raises `CodegenError`."""
-    if not (folder.path / _TABLE).is_file():
+    if not (folder.path / EXTENSIONS_FILE).is_file():
         return {}
-    table = folder.table(_TABLE, dict[str, Extension])
+    table = folder.table(EXTENSIONS_FILE, dict[str, Extension])
     found: dict[str, Extension] = {}
     for name, row in table.values.items():
         try:
@@ -69,7 +69,7 @@ def extension_folder(folder: SchemaFolder, name: str) -> SchemaFolder:
     known = load_extensions(folder)
     if name not in known:
         raise InputError(
-            f"'{name}' is not an extension in {folder.path / _TABLE}; known are {', '.join(known) or 'none'}: add a row "
+            f"'{name}' is not an extension in {folder.path / EXTENSIONS_FILE}; known are {', '.join(known) or 'none'}: add a row "
             f"with its id and title for a new one"
         )
     return SchemaFolder(folder.path / EXTENSIONS / name, folder)

@@ -35,7 +35,15 @@ from mcprev_codegen.emit.targets.table import LIBRARIES
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
 from mcprev_codegen.facts import load as sources
 from mcprev_codegen.facts.overlay_file import FACETS, load_overlay
-from mcprev_codegen.inputs import Pin, SchemaFolder, folder as folders
+from mcprev_codegen.inputs import (
+    EXTENSIONS,
+    EXTENSIONS_FILE,
+    Pin,
+    SchemaFolder,
+    extension_folder,
+    folder as folders,
+    load_extensions,
+)
 from mcprev_codegen.inputs.folder import PINS
 from mcprev_codegen.inputs.names_file import NAMES_FILE
 from mcprev_codegen.inputs.tables import read_table
@@ -168,6 +176,7 @@ def harmless(texts: Sequence[str]) -> list[str]:
 
 Files: TypeAlias = "dict[str, str]"
 LATER: Final = "2099-01-02"
+EXTENSION: Final = "shelves"
 GIVEN: Final = """
 [types]
 {text} = "Other"
@@ -291,14 +300,27 @@ def pins(out: Path, texts: Sequence[str], members: Sequence[str] | None = None) 
     (inputs / "overlay.toml").write_text(overlay.format(**values), encoding="utf-8")
     (inputs / "descriptions.toml").write_text(DESCRIPTIONS.format(**values), encoding="utf-8")
     (inputs / NAMES_FILE).write_text(GIVEN.format(**values), encoding="utf-8")
-    found = (inputs / PINS).read_text(encoding="utf-8")
-    (inputs / PINS).write_text(
-        re.sub(
+    extension(inputs, texts[0])
+    for file in (inputs / PINS, inputs / EXTENSIONS / EXTENSION / PINS):
+        found = file.read_text(encoding="utf-8")
+        changed = re.sub(
             rf"^({'|'.join(PINNED)}) = .*$", lambda m: f"{m[1]} = {toml(texts[0])}", found, flags=re.MULTILINE
-        ),
-        encoding="utf-8",
-    )
+        )
+        file.write_text(changed, encoding="utf-8")
     return inputs
+
+
+def extension(inputs: Path, text: str) -> None:
+    """Add an extension with a text in its row of the table, and one version of it."""
+    row = f"[{EXTENSION}]\nid = {toml(text)}\ntitle = {toml(text)}\n"
+    (inputs / EXTENSIONS_FILE).write_text(row, encoding="utf-8")
+    source = mini.write_source(
+        inputs.with_name(f"{inputs.name}_{EXTENSION}"), "export interface Shelf { name: string }\n"
+    )
+    import_schema(
+        extension_folder(SchemaFolder(inputs), EXTENSION), str(source), "1", commit=mini.COMMIT,
+        location="https://example.com/1.ts", base=mini.REVISION, spec="https://example.com/1",
+    )  # fmt: skip
 
 
 def toml(text: str) -> str:
@@ -491,7 +513,7 @@ def test_nor_does_it_in_the_types_for_another_library(
 
 MARK: Final = "«»"
 NO_TEXT: Final = {
-    "Alias.name": "type", "Interface.name": "type", "Ref.name": "type", "Const.name": "constant", "ConstRef.name": "constant",
+    "Alias.name": "type", "Alias.parameters": "type", "Interface.name": "type", "Interface.parameters": "type", "Ref.name": "type", "Const.name": "constant", "ConstRef.name": "constant",
 }  # fmt: skip
 """Where a name must be: the kind of `CHOSEN` that shows what becomes of any other text."""
 WORDS: Final = {
@@ -502,7 +524,13 @@ WORDS: Final = {
     "names.toml:types.KEY": "a name in Python",
     "names.toml:members.KEY": "a name in Python",
     "revisions.toml:KEY.contract": "a digest that is compared",
+    "revisions.toml:KEY.base": "the name of a revision",
+    "revisions.toml:KEY.origin": "compared with one word",
+    "extensions.toml:KEYS": "the name of a package",
+    "extensions.toml:KEY.name": "the key, whatever the file says",
+    "extensions.toml:KEY.numbers": "compared with one word",
     "#alternate": "the name of a type",
+    "#sender": "one of two words",
 }  # fmt: skip
 """Where no text of a schema gets to, and why."""
 
@@ -518,8 +546,9 @@ def declared_places(hint: Any, at: str) -> Iterator[str]:
         for name, inner in get_type_hints(hint).items():
             yield from declared_places(inner, f"{at}.{name}" if at[-1] != ":" else f"{at}{name}")
     elif get_origin(hint) in (dict, Mapping):
-        yield f"{at}.KEYS"
-        yield from declared_places(get_args(hint)[1], f"{at}.KEY")
+        within = at if at[-1] == ":" else f"{at}."
+        yield f"{within}KEYS"
+        yield from declared_places(get_args(hint)[1], f"{within}KEY")
     elif get_args(hint):  # a tuple of any length, or a key that may be missing
         yield from declared_places(get_args(hint)[0], at)
     else:
@@ -570,6 +599,7 @@ def test_the_hostile_texts_are_in_every_place_that_holds_text(
     monkeypatch.setattr(folders, "read_table", reading)
     inputs = pins(tmp_path / "marked", [MARK])
     sources.load_pinned(SchemaFolder(inputs))
+    load_extensions(SchemaFolder(inputs))
     found.update(marked_places(parse(schema([MARK]), "schema.ts"), ""))
     found.update(
         f"#{pointer.partition('#')[2]}"
