@@ -102,6 +102,14 @@ WIDER: Final = {
         "export interface X { a: `a-${string}` | `b-${string}` }",
         "export interface X { a: `${string}-${string}` }",
     ),
+    "a member that must be absent within one that may be": (
+        "export interface U { x: { a: string; b?: never } }",
+        "export interface U { x: { a: string; b?: string } }",
+    ),
+    "tagged by what must be absent": (
+        "export type X = { a: string; b?: never } | { b: string; a?: never }; export interface U { x: X[] }",
+        "export interface X { a?: string; b?: string } export interface U { x: X[] }",
+    ),
     "a number within a text": (
         "export interface X { a: `v${number}` }",
         "export interface X { a: `v${string}` }",

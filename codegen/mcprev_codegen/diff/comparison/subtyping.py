@@ -79,6 +79,7 @@ class Subtyping:
         if any(m in ir.ANYTHING for m in receiving):
             return True
         sending = [self.sender.schema.follow(m) for m in self.sender.schema.members(sent)]
+        sending = [member for member in sending if member != ir.NEVER]  # which has no value to refuse
         if any(m in ir.ANYTHING for m in sending):
             sending = list(_EVERYTHING)
         wanted = {
