@@ -301,13 +301,13 @@ async def reach(
 ) -> AsyncGenerator[mcprev.Target, None]:
     """A target for a server, which is three workers; no client has to open its session again."""
     opened: list[ClientSession] = []
-    use = ClientSession._use  # pyright: ignore[reportPrivateUsage]
+    use = ClientSession.use
 
     def used(session: ClientSession, connection: Any) -> None:
         opened.append(session)
         use(session, connection)
 
-    monkeypatch.setattr(ClientSession, "_use", used)
+    monkeypatch.setattr(ClientSession, "use", used)
     store = _make_store[-1]()
     assert isinstance(server, mcprev.Server)
     async with fronted(server, store, monkeypatch, sse=True) as front:
