@@ -233,8 +233,11 @@ OUTSIDE: Final = re.compile(
     r"§ ?\d|\b(?:design|house|requirements|performance|conformance)\.md\b|\bissue #?\d"
 )
 """How one refers to a plan or an issue, which readers of the repo do not have."""
-MADE_UP: Final = ("tests/codegen/", "tests/diff/", "tests/prose/test_house.py")
-"""Tests that write pages of their own."""
+MADE_UP: Final = (
+    "docs/skills.md", "tests/codegen/", "tests/conformance/server.py", "tests/diff/", "tests/extensions/",
+    "tests/prose/test_house.py", "tests/runtime/test_skill_command.py",
+)  # fmt: skip
+"""What writes pages of its own, such as the files of skills."""
 
 
 def references_outside(text: str, *, pages: bool = True) -> list[str]:

@@ -316,7 +316,7 @@ def _checked(name: str, files: object) -> Mapping[str, str | bytes]:
 
 
 def _files_of(skills: Sequence[SkillContent]) -> dict[str, tuple[Content, SkillContent | None]]:
-    """Return the files of skills by URI; those of a nested skill are also files of the enclosing one (SK-14)."""
+    """Return the files of skills by URI; those of a nested skill are also files of the enclosing one."""  # SK-14
     from mcprev.extensions.skills.paths import SKILL_FILE, quoted
 
     found: dict[str, tuple[Content, SkillContent | None]] = {}

@@ -58,7 +58,7 @@ def skill_command(
 ) -> None:
     """Show the skills of a server, one of them, or a file of it.
 
-    URI is that of its SKILL.md; a skill need not be listed. FILE is a path in the skill, such as templates/email.md; it is checked
+    URI is that of its SKILL.md; a skill need not be listed. FILE is a path in the skill, such as templates/email.txt; it is checked
     against the digest that the server gives, and printed. --install writes a skill for a host, such as below ~/.claude/skills: what
     would be written is shown first, and nothing is replaced unless --replace says so.
 

@@ -369,7 +369,7 @@ class Client(Methods):
         return skills_of(self, options)
 
     def skill(self, uri: str) -> HeldSkill:
-        """Return a skill by the URI of its SKILL.md, listed or not: `await client.skill(uri).read("templates/email.md")`.
+        """Return a skill by the URI of its SKILL.md, listed or not: `await client.skill(uri).read("templates/email.txt")`.
 
         Its entry is fetched when it is awaited, or when the first file is read. Raises `ValueError` for a text that is no such URI.
         """

@@ -108,7 +108,7 @@ class SkillFile:
 
 
 class HeldSkill:
-    """A skill of a server, with the entry that was loaded: `await (await client.skill(uri)).read("templates/email.md")`.
+    """A skill of a server, with the entry that was loaded: `await (await client.skill(uri)).read("templates/email.txt")`.
 
     Its files are those of this entry as long as it is held. Awaiting it, or reading a file, loads the entry if that has not
     happened yet. Names are not unique: `identity` is.

@@ -175,7 +175,7 @@ def _directory(
 
 
 def _file_entry(folder: str, path: str, content: SkillContent, size: int, mime_type: str) -> dict[str, Json]:
-    """Return a file as a resource; SKILL.md has the name and description of its skill (SK-6)."""
+    """Return a file as a resource; SKILL.md has the name and description of its skill."""  # SK-6
     said: dict[str, Json] = {"name": path.rpartition("/")[2]}
     if path == SKILL_FILE:
         said = {"name": content.name, "description": content.description}
