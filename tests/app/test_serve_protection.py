@@ -37,7 +37,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[AsgiApp | N
     """Run `mcprev serve` up to where it would listen: the app that it would serve, and what it printed."""
     found: list[AsgiApp] = []
 
-    def run_http(app: AsgiApp, host: str, port: int) -> None:
+    def run_http(app: AsgiApp, host: str, port: int, **_: object) -> None:
         found.append(app)
 
     before = set(sys.modules)

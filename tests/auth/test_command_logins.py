@@ -29,7 +29,7 @@ ELSEWHERE: Final = "https://other.test/mcp"
 
 USES: Final[dict[str, tuple[str, ...]]] = {
     "inspect": (), "call": ("t",), "read": ("memo://one",), "prompt": ("hello",), "complete": ("hello", "name=a"),
-    "ask": (), "task": ("an-id",), "generate-cli": ("--out", "new"),
+    "ask": (), "task": ("an-id",), "generate-cli": ("--out", "new"), "skill": (),
 }  # fmt: skip
 """The commands that may use a kept login, with the words after the URL."""
 

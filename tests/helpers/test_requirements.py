@@ -111,7 +111,13 @@ def collected(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     whole = config.args == config.getini("testpaths") and not (
         config.option.keyword or config.option.markexpr
     )
-    if not whole or config.option.deselect or config.option.ignore or config.option.ignore_glob:
+    if (
+        not whole
+        or config.getoption("--part")
+        or config.option.deselect
+        or config.option.ignore
+        or config.option.ignore_glob
+    ):
         return _collected_apart()
     return [checks(item) for item in request.session.items if item.path.relative_to(ROOT).parts[1] in FOLDERS]
 

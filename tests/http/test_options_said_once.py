@@ -50,7 +50,7 @@ def by_asgi(made: Any, patch: pytest.MonkeyPatch, **options: Any) -> AsgiApp:
 class Kept(list[AsgiApp]):
     """Keeps the app that would be served."""
 
-    def run_http(self, app: AsgiApp, host: str, port: int) -> None:
+    def run_http(self, app: AsgiApp, host: str, port: int, **_: object) -> None:
         self.append(app)
 
 

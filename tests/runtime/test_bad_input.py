@@ -55,7 +55,7 @@ def names(value: str) -> list[str]:
 """
 USES: Final[dict[str, tuple[str, ...]]] = {
     "inspect": (), "call": ("buy", "what=x"), "read": ("memo://one",), "prompt": ("hello", "name=x"),
-    "complete": ("hello", "name=a"), "ask": (), "task": ("an-id",), "generate-cli": ("--out", "new"),
+    "complete": ("hello", "name=a"), "ask": (), "task": ("an-id",), "generate-cli": ("--out", "new"), "skill": (),
 }  # fmt: skip
 """The commands that connect to a server, with the words after the target."""
 
@@ -185,6 +185,7 @@ TABLE: Final[dict[str, dict[str, list[Bad]]]] = {
                 ("complete", ("name=a",)),
                 ("read", ()),
                 ("task", ()),
+                ("skill", ()),
             )
         },
         "serve": [Bad(("serve", f"{HUGE}.py"), (1,), "File name too long; name a Python file")],

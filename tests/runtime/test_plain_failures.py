@@ -57,6 +57,7 @@ def test_another_exception_of_a_servers_file_still_has_its_traceback(
 
 VARIABLES: Final = re.compile(r"""environ(?:\.get)?[(\[]\s*["']([A-Z_]+)["']|["'](MCPREV_[A-Z_]+)["']""")
 INTERNAL: Final = {
+    "MCPREV_RELOADED",
     "MCPREV_SOURCE_FILES",
     "MCPREV_WORKER",
     "MCPREV_NO_METRICS_FOLDER",

@@ -90,9 +90,9 @@ def generate(
     kind = TARGETS[target]
     wanted = [custom.name] if custom else _pinned_names(folder, only, extensions=kind.extensions is not None)
     pinned = load_pinned(folder)
-    status = decision_status(folder, pinned)
-    custom = custom and with_chosen_names(custom, kind.reserved)
     versions = {} if custom or kind.extensions is None else load_versions(folder)
+    status = decision_status(folder, pinned, versions)
+    custom = custom and with_chosen_names(custom, kind.reserved)
     if not (out / "index.py").is_file():
         wanted = _with_bases(wanted, pinned, versions)
     complete = [name for name in dated(folder) if name not in status.pending]
@@ -115,7 +115,7 @@ def generate(
         for path, text in skeletons.items():
             write_new(path, text)
     if skeletons and write:
-        status = decision_status(folder, pinned)
+        status = decision_status(folder, pinned, versions)
     return Result(
         {p.tree.target / name: text for p in plans for name, text in p.tree.files.items()} | skeletons,
         (*(p.tree.target / name for p in plans for name in p.written), *skeletons),

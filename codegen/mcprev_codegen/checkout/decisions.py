@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from mcprev_codegen import ir
@@ -64,8 +65,15 @@ class Status:
         return frozenset(d.revision for d in self.decisions if d.blocks)
 
 
-def decision_status(folder: SchemaFolder, revisions: Mapping[str, Revision]) -> Status:
-    """Return the open decisions by revision, oldest first; `revisions` are all pinned revisions."""
+def decision_status(
+    folder: SchemaFolder,
+    revisions: Mapping[str, Revision],
+    versions: Mapping[str, Revision] = MappingProxyType({}),
+) -> Status:
+    """Return the open decisions by revision, oldest first.
+
+    `revisions` are all pinned revisions, `versions` the versions of extensions whose decisions are listed behind them.
+    """
     runtime = runtime_of(folder)
     found: list[Decision] = []
     complete: Revision | None = None
@@ -79,7 +87,7 @@ def decision_status(folder: SchemaFolder, revisions: Mapping[str, Revision]) -> 
                 own += _step(runtime, revision.name, needed=any(questions(complete, revision)))
             own = [replace(decision, blocks=False) for decision in own]
         found += [*own, *_undescribed(folder, revision)]
-    for version in load_versions(folder).values():
+    for version in versions.values():
         if version.extension is not None:
             found += _undescribed(extension_folder(folder, version.extension.name), version)
     return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
@@ -88,7 +96,10 @@ def decision_status(folder: SchemaFolder, revisions: Mapping[str, Revision]) -> 
 def decision_lines(folder: SchemaFolder) -> list[str]:
     """Return the open decisions of a schema folder as lines of text, or the error that prevents reading the schemas."""
     try:
-        return [str(decision) for decision in decision_status(folder, load_pinned(folder)).decisions]
+        return [
+            str(decision)
+            for decision in decision_status(folder, load_pinned(folder), load_versions(folder)).decisions
+        ]
     except CodegenError as error:
         return str(error).split("\n")
 

@@ -49,7 +49,7 @@ class SchemaFolder:
 
     def read(self, path: Path) -> bytes:
         """Return the content of a file in the folder, at most one byte more than `LIMIT`. Raises `OSError`."""
-        return self.once(_content, path)
+        return (self.core or self).once(_content, path)
 
     def table(self, name: str, kind: type[R]) -> Table[R]:
         """Return the values of a TOML file in the folder. Raises as `read_table` does."""

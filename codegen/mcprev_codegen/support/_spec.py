@@ -161,7 +161,7 @@ class ExtensionInfo:
     """The name in the capabilities of both sides; empty for one that no capability declares."""
     title: str
     package: str
-    """The name of its package in `mcprev_types.extensions`, which has the types of the newest final version."""
+    """The name of its package among those of extensions, which has the types of the newest final version."""
     latest: str
     """That version."""
     versions: Mapping[str, VersionInfo]

@@ -180,11 +180,15 @@ def printed(template: str) -> set[str]:
     return meta.find_undeclared_variables(tree).union(*parents)
 
 
+COMMON: Final = frozenset({"header", "revision", "subject", "kind", "up"})
+"""What each template is given, whatever its file."""
+
+
 def test_a_template_prints_the_data_of_its_file_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[GeneratedFile] = []
 
     def record(files: Iterable[GeneratedFile], **common: Code) -> dict[str, str]:
-        assert common.keys() <= {"header", "revision"}
+        assert common.keys() <= COMMON
         found.extend(files)
         return {}
 
@@ -194,7 +198,7 @@ def test_a_template_prints_the_data_of_its_file_and_nothing_else(monkeypatch: py
     assert {f"{module.name}.py" for module in package.MODULES} < {file.path for file in found}
     used: dict[type, set[str]] = {}
     for file in found:
-        variables = printed(f"{file.template}.jinja2") - {"header", "revision"}
+        variables = printed(f"{file.template}.jinja2") - COMMON
         assert variables <= {field.name for field in fields(file.data)}, file.path
         used.setdefault(type(file.data), set()).update(variables)
     for data, variables in used.items():

@@ -26,6 +26,7 @@ from helpers.mini import REVISION, write_folder
 from helpers.shell import invoke
 from helpers.support import ROOT
 from mcprev.cli import main, table
+from mcprev.cli.generated import Described
 from mcprev_codegen import errors
 from mcprev_codegen.errors import InputError, SchemaError
 
@@ -269,10 +270,10 @@ def test_what_is_generated_from_is_shown_in_one_line_each(
         }],
     }))  # fmt: skip
 
-    def load(_name: str) -> dict[str, Any]:
+    def load(_package: Described) -> dict[str, Any]:
         return document
 
-    monkeypatch.setattr("mcprev.cli.show._load", load)
+    monkeypatch.setattr(Described, "document", load)
     monkeypatch.setattr("mcprev.cli.list_._to_decide", partial(list[str], [HOSTILE]))
     for arguments in (
         ["list"], ["list", "--json"], ["show", "latest"], ["show", "latest", "--json"],
