@@ -27,7 +27,8 @@ def handler(base: type, **stubs: Stub) -> Any:
 
 def server(options: dict[str, Any] | None = None, /, **stubs: Stub) -> mcprev.Server:
     """A server that serves some methods."""
-    return mcprev.Server(handler(mcprev.ServerHandler, **stubs), "scripted", "1", **(options or {}))
+    given: Any = options or {}
+    return mcprev.Server(handler(mcprev.ServerHandler, **stubs), "scripted", "1", **given)
 
 
 def client(**stubs: Stub) -> Any:
