@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from secrets import token_urlsafe
 from typing import Final, Protocol
 
+from mcprev.bridge.pair import Pair
 from mcprev.bridge.peers import Peers
 from mcprev.bridge.progress import progress_to
 from mcprev.bridge.relay import (
@@ -87,8 +88,8 @@ class HeldCall:
         self._may_ask = may_ask
         self._call_made = exchange.incoming
         self._relay = clients.relay
-        self.upstream = visit.upstream
-        self.pair = visit.pair
+        self.upstream: Upstream = visit.upstream
+        self.pair: Pair = visit.pair
         self.id: str = token_urlsafe(16)
         self.origin: object = clients.owner_of(exchange)
         """Who made the call, where nothing authenticates clients."""

@@ -36,7 +36,9 @@ class StopSignal:
         stop: Callable[[int], asyncio.Task[None]],
         waits: Callable[[], bool],
     ) -> None:
-        self.before, self.stop, self.waits = before, stop, waits
+        self.before: Callable[[int, FrameType | None], object] = before
+        self.stop: Callable[[int], asyncio.Task[None]] = stop
+        self.waits: Callable[[], bool] = waits
         self._loop = asyncio.get_running_loop()
         self.waiting = self._passed = False
 
