@@ -87,6 +87,7 @@ def test_the_command_serves_an_app_over_http() -> None:
         process.communicate()
 
 
+@pytest.mark.slow
 @req("STDIO-6", at=D)
 def test_neither_http_nor_json_schema_is_imported_for_an_app_on_stdio() -> None:
     """Whatever its schemas say: pydantic judges by what they were made of."""

@@ -496,6 +496,7 @@ def test_what_the_schema_allows_arrives_as_it_was(data: st.DataObject) -> None:
     assert covers(to_jsonable_python(function.read({"x": value})["x"]), value)
 
 
+@pytest.mark.slow
 @req("TOOL-3", everywhere=True)
 @settings(max_examples=sampled(100))
 @given(hint=HINTS, value=ANYTHING)

@@ -430,6 +430,7 @@ def test_calls_that_the_code_does_not_wait_for_end_with_it() -> None:
     assert log == ["ended", "ended"]
 
 
+@pytest.mark.slow
 def test_code_holds_nobody_up() -> None:
     app = tools_by_code(office(), sandbox=MontySandbox(max_seconds=30))
 
@@ -586,6 +587,7 @@ VALUES: Final[dict[str, str]] = {
 """What code gives, with all that ends its run or is no JSON."""
 
 
+@pytest.mark.slow
 def test_a_value_that_is_no_json_is_an_error_and_a_text_that_looks_like_one_is_not() -> None:
     app = tools_by_code(office())
 

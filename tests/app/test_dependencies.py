@@ -479,6 +479,7 @@ app.run_stdio()
 """
 
 
+@pytest.mark.slow
 def test_a_process_ends_whose_own_executor_has_a_thread_that_does_not(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(STUCK, encoding="utf-8")
     printed: list[bytes] = []

@@ -118,6 +118,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["app.py"], ["-c", SERVE, "serve", "app.py:app"]])
 def test_on_stdio_it_is_left_before_the_process_ends(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(PROGRAM.format(fails=""), encoding="utf-8")
@@ -132,6 +133,7 @@ def test_on_stdio_it_is_left_before_the_process_ends(command: list[str], tmp_pat
     assert b"".join(printed).decode().split("\n")[:3] == ["open", "used Database", "closed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [[], ["--http", "127.0.0.1:0"]], ids=["stdio", "http"])
 def test_a_process_whose_lifespan_fails_serves_nothing_and_says_so(
     arguments: list[str], tmp_path: Path

@@ -1238,6 +1238,7 @@ def test_schemas_of_one_name_in_different_places_get_names_of_their_own() -> Non
         assert found["$defs"][name] == {"type": kind}
 
 
+@pytest.mark.slow
 def test_the_steps_of_naming_grow_with_the_document() -> None:
     def document_of(size: int) -> Any:
         schemas = {f"{at}/A": TEXT for at in range(size)}
@@ -1376,6 +1377,7 @@ NEGATED: Final = document(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "given", "named"),
     [

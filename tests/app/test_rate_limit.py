@@ -149,6 +149,7 @@ def test_a_rate_or_a_storage_that_cannot_be_used_is_refused() -> None:
         mcprev.RateLimit("1/hour", storage="memory://")
 
 
+@pytest.mark.slow
 def test_without_the_library_the_extra_is_named() -> None:
     code = "import sys; sys.modules['limits'] = None; import mcprev; mcprev.RateLimit('1/hour')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

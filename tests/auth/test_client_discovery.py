@@ -92,6 +92,7 @@ PIECES = (
 )
 
 
+@pytest.mark.slow
 @given(
     start=st.lists(st.sampled_from(PIECES), max_size=3).map("".join),
     again=st.lists(st.sampled_from(PIECES), min_size=1, max_size=3).map("".join),

@@ -436,6 +436,7 @@ def test_more_scopes_are_asked_for_when_a_call_needs_them(row: Revision) -> None
     run(main())
 
 
+@pytest.mark.slow
 @req("AUTH-17", "AUTH-22")
 def test_calls_that_need_more_scopes_together_share_one_login(row: Revision) -> None:
     async def main() -> None:
@@ -722,6 +723,7 @@ def test_another_authorization_server_is_not_told_what_the_first_one_knows(row: 
     run(main())
 
 
+@pytest.mark.slow
 @req("AUTH-14")
 def test_credentials_that_were_given_stay_with_their_issuer(row: Revision) -> None:
     async def main() -> None:
@@ -998,6 +1000,7 @@ def test_a_user_who_does_not_come_back_is_waited_for_within_bounds(row: Revision
     run(main())
 
 
+@pytest.mark.slow
 @req("AUTH-22")
 def test_a_login_ends_with_the_last_who_waits_for_it(row: Revision) -> None:
     async def main() -> None:

@@ -33,6 +33,7 @@ async def get(url: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
+@pytest.mark.slow
 @req("AUTH-11", "SEC-2")
 def test_a_user_logs_in_with_a_browser(row: Revision) -> None:
     async def main() -> None:

@@ -203,6 +203,7 @@ def test_a_folder_in_which_others_can_put_tokens_is_not_used(tmp_path: Path, mod
     run(main())
 
 
+@pytest.mark.slow
 @req("AUTH-18", "AUTH-22")
 @each_row
 def test_a_refresh_token_that_another_process_has_used_is_not_used_again(

@@ -90,6 +90,7 @@ def test_a_user_logs_in_once_and_out(row: Revision, folder: Path, monkeypatch: p
     run(scenario())
 
 
+@pytest.mark.slow
 @req("AUTH-12", "AUTH-24", everywhere=True)
 def test_a_client_that_is_named_is_used_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its secret comes from the environment, and is nowhere in what is printed."""
@@ -159,6 +160,7 @@ def test_a_secret_is_no_word_of_a_command_line() -> None:
     run(scenario())
 
 
+@pytest.mark.slow
 @req("AUTH-18", "AUTH-22", everywhere=True)
 def test_a_user_logs_in_with_a_code_at_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "SHORTEST", 0.0)

@@ -150,6 +150,7 @@ def test_a_login_at_a_server_is_used_however_its_url_is_spelled(spelled: str, fo
     run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", sampled_of(SECURED, [SECURED[0], SECURED[-1]]), ids=lambda row: row.name)
 @req("AUTH-2", "AUTH-14")
 def test_a_login_that_is_no_longer_valid_is_told_and_kept(row: Revision, folder: Path) -> None:
@@ -167,6 +168,7 @@ def test_a_login_that_is_no_longer_valid_is_told_and_kept(row: Revision, folder:
     run(scenario())
 
 
+@pytest.mark.slow
 @req("AUTH-2", "AUTH-14", everywhere=True)
 def test_a_login_that_lacks_a_scope_is_told_with_the_scope(folder: Path) -> None:
     async def scenario() -> None:

@@ -153,6 +153,7 @@ def dying(folder: Path, *, config: bool) -> tuple[str, ...]:
 in_front_of = pytest.mark.parametrize("config", [False, True], ids=["alone", "of a configuration"])
 
 
+@pytest.mark.slow
 @req("LIFE-3", "SEC-6", at=(SESSION.name, E))
 @pytest.mark.parametrize("row", [SESSION, MODERN], ids=lambda row: row.name)
 @in_front_of

@@ -87,6 +87,7 @@ def ends(row: Revision, there: Revision) -> tuple[Downstream, Servers]:
     return Downstream(row), Servers(lambda: Upstream(there, TOOLS, {"resources/subscribe": {}}))
 
 
+@pytest.mark.slow
 @req("MRTR-5", "MRTR-11", "MRTR-12", at=(SESSION.name, E))
 @in_each_cell
 def test_many_calls_at_once_get_their_own_answers(row: Revision, there: Revision) -> None:

@@ -90,6 +90,7 @@ def test_client_and_server_see_each_others_introduction(row: Revision) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("SEAM-10")
 @given(value=JSON)
 @pytest.mark.parametrize("row", DEFAULT[-2:], ids=lambda row: row.name)

@@ -142,6 +142,7 @@ async def browsing(*users: str | None) -> AsyncGenerator[list[Browser], None]:
             await browser.session.close()
 
 
+@pytest.mark.slow
 @each_client
 def test_a_user_logs_in_at_a_server_and_nobody_else_uses_it(row: Revision) -> None:
     async def main() -> None:

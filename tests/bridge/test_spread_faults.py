@@ -485,6 +485,7 @@ def test_progress_of_the_client_on_a_question_reaches_the_server() -> None:
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "SEC-6", "STDIO-9", at=SESSION.name)
 def test_many_messages_of_a_call_are_bounded_and_its_answer_comes() -> None:
     async def main() -> None:

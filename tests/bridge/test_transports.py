@@ -100,6 +100,7 @@ async def through(
         await until(lambda: not bridge._connections)
 
 
+@pytest.mark.slow
 @req("SEAM-10", "MRTR-11", "MRTR-12", at=(SESSION.name, E))
 @pytest.mark.parametrize("way", ["http", "pipes"])
 @each_cell

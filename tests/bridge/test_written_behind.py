@@ -158,6 +158,7 @@ def test_a_request_that_is_cancelled_while_it_waits_never_reaches_the_server(row
     run(main())
 
 
+@pytest.mark.slow
 @req("SEAM-10", "LIFE-8")
 def test_what_waits_is_bounded() -> None:
     row, more = SESSIONS[-1], 20

@@ -81,6 +81,7 @@ def test_no_match_over_kinds_of_types_has_a_default_without_a_reason() -> None:
     assert defaults == DEFAULTS.keys()
 
 
+@pytest.mark.slow
 def test_no_chain_of_ifs_takes_the_place_of_a_match() -> None:
     chains: list[str] = []
     for path in ROOT.rglob("*.py"):

@@ -345,6 +345,7 @@ def test_notifications_reach_the_desk() -> None:
     run(work())
 
 
+@pytest.mark.slow
 @req("BASE-10", "STDIO-1", everywhere=True)
 @given(st.lists(st.binary(max_size=40), max_size=8))
 def test_any_bytes_and_it_still_answers(chunks: list[bytes]) -> None:
@@ -360,6 +361,7 @@ def test_any_bytes_and_it_still_answers(chunks: list[bytes]) -> None:
     run(work())
 
 
+@pytest.mark.slow
 @req("STDIO-1", everywhere=True)
 @given(st.lists(st.integers(1, 60), max_size=30))
 def test_however_the_bytes_are_cut(cuts: list[int]) -> None:

@@ -94,6 +94,7 @@ def test_what_is_computed_is_what_the_ladder_makes_of_the_message(revision: str)
     run(scenario(), limit=60)
 
 
+@pytest.mark.slow
 def test_a_result_for_an_old_client_says_what_is_lost_and_the_server_is_seen_to_do_that() -> None:
     async def scenario() -> None:
         async with opened(in_memory(library())) as page:

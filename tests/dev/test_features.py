@@ -101,6 +101,7 @@ def test_tools_that_only_a_page_calls_are_listed_for_a_client_that_shows_pages(p
     run(scenario())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_lists_are_read_when_they_are_wanted_and_again_when_they_change(revision: str) -> None:
     async def scenario() -> None:

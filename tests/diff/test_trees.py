@@ -54,6 +54,7 @@ def test_roots_are_compared_alone() -> None:
     assert "no type 'Nope'" in missing.stderr
 
 
+@pytest.mark.slow
 def test_a_revision_has_no_roots() -> None:
     done = run("latest", "new", "--root", "Own")
     assert done.exit_code == 2

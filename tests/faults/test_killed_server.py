@@ -108,6 +108,7 @@ async def killed_at(row: Revision, point: str) -> None:
     await soon(lambda: not group(target.pid or 0), "a child of the server is left")
 
 
+@pytest.mark.slow
 @req("LIFE-16", "STDIO-5")
 @pytest.mark.parametrize("row", SOME_ROWS, ids=lambda row: row.name)
 def test_killed_at_every_step(row: Revision) -> None:

@@ -205,6 +205,7 @@ def started() -> subprocess.Popen[bytes]:
     return subprocess.Popen([*OURS], stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
 
 
+@pytest.mark.slow
 @req("STDIO-1", "STDIO-9", at=(D, E))
 @pytest.mark.parametrize("row", [row for row in DEFAULT if row.name in (D, E)], ids=lambda row: row.name)
 def test_a_client_that_writes_and_reads_byte_by_byte(row: Revision) -> None:

@@ -405,6 +405,7 @@ def test_our_connections_read_what_uvicorns_read() -> None:
     asyncio.run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-31", "SEC-6", at=E)
 @pytest.mark.usefixtures("quiet")
 def test_our_connections_do_the_same_on_uvloop() -> None:

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from random import Random
 from typing import Final
 
+import pytest
 from yarl import URL
 
 from fuzz.fuzzing import damaged_text, fuzz
@@ -75,6 +76,7 @@ def origin(found: URL) -> tuple[str, str | None, int | None]:
     return found.scheme, found.host, found.port
 
 
+@pytest.mark.slow
 @req("SSE-3", "SEC-1", "SEC-6", at=D)
 def test_requests_with_secrets_stay_where_the_user_sent_them() -> None:
     def check(case: Case) -> None:

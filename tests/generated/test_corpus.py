@@ -179,6 +179,7 @@ def written_models(revision: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_type_that_is_declared_as_before_has_the_models_of_before() -> None:
     for (revision, name), before in AS_BEFORE.items():
         for each in sorted(reached(revision, name)):

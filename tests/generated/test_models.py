@@ -565,6 +565,7 @@ def test_what_is_deprecated_is_read_written_and_looked_at_without_a_warning() ->
     assert fifth.ClientCapabilities.from_wire({"roots": {}}).roots == {}
 
 
+@pytest.mark.slow
 @each_revision
 def test_the_json_schema_of_a_model_is_json_schema(revision: str) -> None:
     """Limits have JSON Schema's names, a default is a value of the member, and a count is an integer."""

@@ -396,6 +396,7 @@ def test_models_bring_in_only_their_own_revision() -> None:
     assert all(name.startswith(NEWEST) for name in revisions)
 
 
+@pytest.mark.slow
 def test_generated_code_does_not_need_the_generator_or_the_runtime() -> None:
     code = "import sys\nsys.modules['mcprev_codegen'] = None\nsys.modules['mcprev'] = None\n"
     code += "\n".join(f"import mcprev_types.{module_name(r)}.{m}" for r in REVISIONS for m in MODULES)

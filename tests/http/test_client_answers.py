@@ -559,6 +559,7 @@ def test_whatever_comes_is_an_answer_or_an_error_with_a_type(
     run(main())
 
 
+@pytest.mark.slow
 @given(data=st.binary(max_size=80))
 @settings(max_examples=40)
 @req("ERR-5", "ERR-7", everywhere=True)

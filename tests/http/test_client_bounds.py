@@ -480,6 +480,7 @@ def test_giving_up_at_any_moment_leaves_nothing_behind() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("CANC-7", "LIFE-16", everywhere=True)
 def test_giving_up_while_a_connection_is_made_leaves_nothing_behind() -> None:
     """Nor is it waited for at the end."""

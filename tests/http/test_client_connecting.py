@@ -527,6 +527,7 @@ def test_a_certificate_that_nobody_trusts(tls: ssl.SSLContext) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("ERR-5", everywhere=True)
 def test_the_command_says_how_to_trust_a_certificate(tls: ssl.SSLContext) -> None:
     async def main() -> None:

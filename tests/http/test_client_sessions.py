@@ -351,6 +351,7 @@ def test_a_session_that_its_user_closed_is_a_lost_connection() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("HTTP-24", "HTTP-27", everywhere=True)
 def test_opening_and_closing_leaves_nothing() -> None:
     async def main() -> None:

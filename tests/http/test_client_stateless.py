@@ -309,6 +309,7 @@ def test_a_server_that_does_not_let_listen_says_so() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("BASE-4", "HTTP-13", at=E)
 def test_a_call_is_not_held_up_by_others_that_wait() -> None:
     """However many calls are open, another finds a connection."""

@@ -488,6 +488,7 @@ def test_a_server_that_keeps_the_stream_open_after_the_answer_is_left() -> None:
 COUNT = 400
 
 
+@pytest.mark.slow
 @req("HTTP-15", "HTTP-16")
 def test_wherever_it_is_cut_a_stream_loses_and_repeats_nothing(row: Revision) -> None:
     handler = Helpful()

@@ -708,6 +708,7 @@ def test_a_handler_that_only_sends_ends_with_its_client() -> None:
     work(test)
 
 
+@pytest.mark.slow
 @req("SEC-6", "HTTP-15")
 @later
 def test_a_get_stream_that_is_not_read_is_let_go_and_can_be_taken_up(row: Revision) -> None:

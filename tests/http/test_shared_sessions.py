@@ -755,6 +755,7 @@ def test_a_handler_waits_for_a_slow_reader_of_its_own_response(
     work(test, memory)
 
 
+@pytest.mark.slow
 @req("STDIO-9", "SEC-6", "HTTP-15")
 @later
 def test_a_handler_waits_for_a_reader_at_another_worker(row: Revision) -> None:

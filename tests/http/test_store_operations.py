@@ -220,6 +220,7 @@ def test_a_store_that_is_slower_than_its_clients_slows_them_down_and_starves_not
     work(test, make_store, partial(run, limit=1000))
 
 
+@pytest.mark.slow
 def test_a_lease_that_the_event_loop_cannot_renew_is_renewed_by_its_thread(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -140,6 +140,7 @@ def test_workers_serve_one_port_and_are_replaced_while_clients_call(tmp_path: Pa
     run(main(), limit=LIMIT)
 
 
+@pytest.mark.slow
 @req("HTTP-3", "LIFE-16", at=E)
 def test_workers_stop_when_their_supervisor_is_killed(tmp_path: Path) -> None:
     async def main() -> None:

@@ -60,5 +60,6 @@ def test_each_process_writes_what_all_have_counted_once(tmp_path: Path) -> None:
     assert [counted(calls, **shared) for calls in (2, 3)] == [["2.0"], ["5.0"]]
 
 
+@pytest.mark.slow
 def test_a_process_without_the_shared_folder_writes_what_it_has_counted() -> None:
     assert counted(2) == ["2.0"]

@@ -321,6 +321,7 @@ def test_looking_something_up_loads_neither_models_nor_the_generator(
     assert {name.split(".")[0] for name in modules_after(*arguments)} & heavy <= needed
 
 
+@pytest.mark.slow
 def test_a_command_whose_extra_is_missing_says_which() -> None:
     code = (
         "import sys\n"

@@ -44,6 +44,7 @@ def invoke(*arguments: str, **options: Any) -> Result:
 # -- pipes, colours, help --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @req("HTTP-3", everywhere=True)
 @pytest.mark.parametrize(
     "arguments", [("show", FIFTH), ("--help",), ("diff", FOURTH, FIFTH)], ids=lambda a: a[0]

@@ -681,6 +681,7 @@ app.run_stdio()
 """
 
 
+@pytest.mark.slow
 def test_a_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE", VALUE)
     Path("run.py").write_text(RUN, encoding="utf-8")

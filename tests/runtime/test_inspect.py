@@ -119,6 +119,7 @@ def test_the_messages_are_recorded(row: Revision, tmp_path: Path) -> None:
     assert judged.exit_code == 0, judged.output
 
 
+@pytest.mark.slow
 def test_several_revisions_and_the_latest() -> None:
     two = DEFAULT[1:3]
     options = [word for row in two for word in ("--revision", row.name)]

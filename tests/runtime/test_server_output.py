@@ -92,11 +92,13 @@ def test_a_call_that_fails_shows_the_traceback(arguments: tuple[str, ...], why: 
     assert "started \\x1b[2J with token=[...]" in done.stderr
 
 
+@pytest.mark.slow
 def test_no_other_command_shows_it() -> None:
     assert invoke("call", "reports.py", "fine").stderr == ""
     assert TOLD not in invoke("call", "reports.py", "fin").stderr  # nothing was sent
 
 
+@pytest.mark.slow
 def test_only_the_end_of_it_is_shown() -> None:
     done = invoke("call", "reports.py", "chatty")
     assert done.exit_code == 1

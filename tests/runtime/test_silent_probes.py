@@ -280,6 +280,7 @@ def test_what_a_command_line_said_is_remembered(monkeypatch: pytest.MonkeyPatch,
     run(main())
 
 
+@pytest.mark.slow
 @req("NEG-4", "NEG-7", everywhere=True)
 def test_the_command_remembers_it_for_a_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(probing, "SOON", 0.1)

@@ -186,6 +186,7 @@ def test_bounds_of_schemas() -> None:
         deeper = deeper.pop("not", None)
 
 
+@pytest.mark.slow
 @req("JSCH-3", everywhere=True)
 def test_bound_in_time() -> None:
     """Two ways to fit at each level: a schema that a short value keeps busy for longer than anyone waits."""

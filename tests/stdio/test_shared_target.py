@@ -101,6 +101,7 @@ def test_who_gives_up_connecting_ends_its_own_process_only() -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-5", "LIFE-16")
 @each_row
 def test_many_at_once_open_and_close_as_they_like(row: Revision) -> None:

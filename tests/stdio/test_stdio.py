@@ -307,6 +307,7 @@ def test_server_that_died_is_started_again_stdio_7(row: Revision) -> None:
     run(main())
 
 
+@pytest.mark.slow
 @req("STDIO-7", everywhere=True)
 def test_server_that_keeps_dying_is_left_alone_stdio_7() -> None:
     async def main() -> None:

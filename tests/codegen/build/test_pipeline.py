@@ -592,6 +592,7 @@ print(float in typing.get_args(acme.ShopItem.model_fields["weight"].annotation))
     assert run(code, out).split() == ["3", "id", "id", "size", "None", "0", "True"]
 
 
+@pytest.mark.slow
 def test_what_a_file_says_otherwise_or_leaves_open_is_a_warning(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
     overlaid = (

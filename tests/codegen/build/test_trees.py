@@ -266,6 +266,7 @@ def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes
         assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
 
 
+@pytest.mark.slow
 def test_a_first_run_that_is_killed_leaves_whole_files_that_the_next_knows_as_its_own(
     tmp_path: Path, writer: Writer
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_checkout_in_which_all_is_decided_has_no_lines(tmp_path: Path) -> None
     assert decisions.decision_lines(SchemaFolder(checkout(tmp_path))) == []
 
 
+@pytest.mark.slow
 def test_the_repo_has_nothing_to_decide() -> None:
     assert decisions.decision_lines(FOLDER) == []
 

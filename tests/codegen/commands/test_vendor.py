@@ -67,6 +67,7 @@ def test_the_page_does_what_it_says(folder: Path, capsys: pytest.CaptureFixture[
     ]
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_the_extension_changes(folder: Path) -> None:
     result = CliRunner().invoke(main, ["diff", FOURTH, str(folder / "acme.ts"), "--level", "wire"])
     assert result.exit_code == 0

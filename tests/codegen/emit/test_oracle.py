@@ -93,6 +93,7 @@ def test_the_reasons_add_up_over_the_first_five_revisions() -> None:
 # -- what the packages ship ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each_revision
 def test_the_shipped_schema_is_valid_json_schema_2020_12(revision: str) -> None:
     document = shipped_document(revision)

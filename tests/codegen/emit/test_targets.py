@@ -316,6 +316,7 @@ def test_a_name_that_msgspec_does_not_support_is_refused_where_it_stands(tmp_pat
 # -- the folder ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_folder_belongs_to_one_target(tmp_path: Path) -> None:
     schema, out = mini.write_folder(tmp_path), tmp_path / "out"
     for target in TARGETS:

@@ -833,6 +833,7 @@ export interface ImportNotification { method: "import" }
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["constant", "str", "acme"])
 def test_a_union_may_be_told_apart_by_a_member_with_any_name(tmp_path: Path, tag: str) -> None:
     """The attribute of such a member has another name, in all classes or in some."""

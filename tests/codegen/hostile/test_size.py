@@ -292,6 +292,7 @@ def test_a_picked_member_is_compared_with_few_others(kind: str) -> None:
     assert _Key.compared < 10_000
 
 
+@pytest.mark.slow
 def test_a_large_package_is_not_formatted_and_has_the_same_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
     revision = load(SMALL["a wide object"])
     formatted = emit.package_files(revision, RevisionChain([revision], None, ()))

@@ -321,6 +321,7 @@ def test_both_packages_clean_alike_and_nothing_is_left() -> None:
     assert errors.clean(cleaned) == cleaned
 
 
+@pytest.mark.slow
 def test_no_other_module_prints() -> None:
     """What prints past the two modules could print foreign text."""
     allowed = {ROOT / "runtime/mcprev/cli/table.py", ROOT / "codegen/mcprev_codegen/terminal.py"}

@@ -360,6 +360,7 @@ def test_given_names_hold_for_every_target(acme: Callable[..., ModuleType], targ
     assert {"WholeThing", "AcmeModel", "Private", "Dict"} <= {*vars(found)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "told"),
     [

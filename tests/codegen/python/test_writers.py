@@ -192,6 +192,7 @@ def test_a_text_that_is_no_name_is_refused(text: str) -> None:
         writers.identifier(text)
 
 
+@pytest.mark.slow
 def test_one_module_makes_source_and_patterns_are_written_out() -> None:
     """`Code` is constructed where its rules are; a pattern that is put together could hold a text of a schema."""
     for path in SOURCES:

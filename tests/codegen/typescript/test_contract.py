@@ -267,6 +267,7 @@ def test_comments_may_stand_anywhere_in_a_constant(source: str) -> None:
 # -- printing --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_upstream
 @each_revision
 def test_what_is_printed_parses_to_the_same_contract(revision: str) -> None:
@@ -358,6 +359,7 @@ def prose_of(module: ir.Module) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @needs_upstream
 def test_no_seven_words_of_upstreams_prose_stand_in_the_repo() -> None:
     upstream = {run for rev in REVISIONS for text in prose_of(upstream_module(rev)) for run in runs(text)}
