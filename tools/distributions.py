@@ -21,7 +21,7 @@ from typing import Final
 
 from helpers.support import ROOT
 
-MOST: Final = 2_400_000
+MOST: Final = 2_500_000
 """Bytes of the wheel: its contents of today, the packages of extensions among them, and room for a revision more."""
 LINK: Final = re.compile(r"\]\((?!#)([^)\s]+)")
 SERVER: Final = """
@@ -116,6 +116,18 @@ async def main():
     async with mcprev.connect(app) as client:
         code = "await call_tool('greet', {'name': 'Ann'})"
         assert (await client.call_tool("run_code", {"code": code})).text == "hi Ann"
+asyncio.run(main())
+""",
+    "skills": """
+import asyncio, pathlib, mcprev
+folder = pathlib.Path("skills", "greeting")
+folder.mkdir(parents=True)
+(folder / "SKILL.md").write_text("---\\nname: greeting\\ndescription: How to greet.\\n---\\nSay hi.\\n")
+app = mcprev.App("office", "1")
+app.add_skills("skills")
+async def main():
+    async with mcprev.connect(app) as client:
+        assert [skill.name async for skill in client.skills()] == ["greeting"]
 asyncio.run(main())
 """,
     "schema": """
