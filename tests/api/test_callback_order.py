@@ -274,7 +274,8 @@ def test_a_flood_of_messages_has_a_bound_and_delays_no_result(
 
     with caplog.at_level(logging.WARNING, logger="mcprev.client"):
         run(main())
-    assert 1 <= caplog.text.count("too many messages wait for slow callbacks") <= 5
+    told = caplog.text.count("too many messages wait for slow callbacks")
+    assert 1 <= told <= 500 / 20, "once for each burst, however slow the machine is"
     caplog.clear()
 
 

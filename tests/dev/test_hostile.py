@@ -78,6 +78,7 @@ async def use(page: Page) -> dict[str, Any]:
     return await page.call("tools/call", {"name": "x", "arguments": {}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", KINDS)
 def test_a_hostile_server_is_shown_and_nothing_hangs(what: str, tmp_path: Path) -> None:
     file = tmp_path / "hostile.py"

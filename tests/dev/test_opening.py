@@ -62,6 +62,7 @@ def command(folder: Path) -> Iterator[tuple[str, str, list[str], Path]]:
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.platform == "win32", reason="there a user cannot read the arguments of another's processes"
 )
@@ -77,6 +78,7 @@ def test_no_argument_of_the_browser_has_the_token_and_its_file_goes_when_the_pag
         assert not file.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.platform == "win32", reason="there a user cannot read the arguments of another's processes"
 )

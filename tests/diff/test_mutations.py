@@ -43,6 +43,7 @@ def _apart(one: Mutation, other: Mutation) -> bool:
     return one.type != other.type and not tables
 
 
+@pytest.mark.slow
 @given(_some())
 @settings(max_examples=sampled(12))
 def test_random_known_mutations_are_found_and_nothing_else(case: tuple[str, list[Mutation]]) -> None:

@@ -275,6 +275,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [[FOURTH, "latest", "--format", form] for form in ("table", "html")] + [["--history", "Tool"]],

@@ -96,6 +96,7 @@ def test_every_fact_of_a_difference_is_on_the_page_of_its_pair(old: str, new: st
     assert [name for name in names if plain(name) not in whole] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_every_page_of_a_type_says_what_show_says(revision: str, pages: Pages) -> None:
     facts = 0
@@ -113,6 +114,7 @@ def test_every_page_of_a_type_says_what_show_says(revision: str, pages: Pages) -
     assert facts > 600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_every_page_of_a_method_says_what_show_says(revision: str, pages: Pages) -> None:
     ways = {
@@ -141,6 +143,7 @@ def test_every_page_of_a_method_says_what_show_says(revision: str, pages: Pages)
         assert section.all("svg", "sequence")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_page_of_constants_has_each_value(revision: str, pages: Pages) -> None:
     rows = ids(pages["constants.html"])
@@ -162,6 +165,7 @@ def test_each_rule_is_on_the_page_of_its_step_with_its_sentence(pages: Pages) ->
     assert set(pages) >= {f"rules/{newer}.html" for _, newer in pairwise(REVISIONS)}
 
 
+@pytest.mark.slow
 def test_a_difference_names_the_rules_that_spare_an_older_peer(pages: Pages) -> None:
     rule = next(r for r in mcprev.catalog() if r.id.endswith("/down/drop/Tool.icons"))
     page = pages[f"diff/{rule.target}..{rule.source}.html"]
@@ -173,6 +177,7 @@ def test_a_difference_names_the_rules_that_spare_an_older_peer(pages: Pages) -> 
     assert rule.id in row.text
 
 
+@pytest.mark.slow
 def test_lives_are_those_of_the_history(pages: Pages) -> None:
     svgs = {li.all("a")[0].text: li.all("svg")[0].attributes["aria-label"] for li in pages["lives.html"].all("ul", "lives") for li in li.all("li")}  # fmt: skip
     (
@@ -189,6 +194,7 @@ def test_lives_are_those_of_the_history(pages: Pages) -> None:
 # -- the site as a whole -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_link_leads_to_a_page_and_a_place_of_the_site(site: Mapping[str, str], pages: Pages) -> None:
     known = {name: set(ids(page)) for name, page in pages.items()}
     links = 0
@@ -215,6 +221,7 @@ def test_every_link_leads_to_a_page_and_a_place_of_the_site(site: Mapping[str, s
     assert links > 10_000
 
 
+@pytest.mark.slow
 def test_pages_hold_no_script_and_no_style_of_their_own(pages: Pages) -> None:
     for name, page in pages.items():
         scripts = page.all("script")
@@ -224,6 +231,7 @@ def test_pages_hold_no_script_and_no_style_of_their_own(pages: Pages) -> None:
             assert not [a for a in each.attributes if a.startswith("on") or a == "style"], (name, each.tag)
 
 
+@pytest.mark.slow
 def test_the_site_is_small(site: Mapping[str, str]) -> None:
     assert sum(len(text.encode()) for text in site.values()) <= MOST
 
@@ -246,6 +254,7 @@ def test_the_site_is_the_same_in_another_process_whose_sets_have_another_order(
     } == site  # fmt: skip
 
 
+@pytest.mark.slow
 def test_colours_are_those_of_the_page_of_dev() -> None:
     variables = re.compile(r"^\s*(--[\w-]+: [^;]+(?:;[^\n]*)?)$", re.MULTILINE)
     page = ROOT / "runtime" / "mcprev" / "dev" / "page" / "style.css"

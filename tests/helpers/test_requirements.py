@@ -136,6 +136,7 @@ def uncovered(collected: list[dict[str, Any]]) -> dict[str, list[str]]:
     return missing
 
 
+@pytest.mark.slow
 def test_every_requirement_has_its_tests(collected: list[dict[str, Any]]) -> None:
     lines = [
         f"{id_} ({REQUIREMENTS[id_].says}): none at {', '.join(at)}"
@@ -144,6 +145,7 @@ def test_every_requirement_has_its_tests(collected: list[dict[str, Any]]) -> Non
     assert not lines, f"{len(lines)} requirements without tests:\n" + "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_every_test_says_what_it_checks(collected: list[dict[str, Any]]) -> None:
     unmarked = {test["test"] for test in collected if not test["marked"]}
     tests = {entry: {name for name in unmarked if fnmatch(name, entry)} for entry in EXEMPT}
@@ -154,11 +156,13 @@ def test_every_test_says_what_it_checks(collected: list[dict[str, Any]]) -> None
     assert set(EXEMPT) == used, "exemptions that nobody needs"
 
 
+@pytest.mark.slow
 def test_every_mark_says_at_which_revisions_it_counts(collected: list[dict[str, Any]]) -> None:
     unsaid = {(test["test"], id_) for test in collected for id_ in test["unsaid"]}
     assert sorted(unsaid) == [], "say `everywhere=True` or `at=`"
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_left_out_for_a_reason(collected: list[dict[str, Any]]) -> None:
     tested = {id_ for test in collected for id_, revisions in test["checks"].items() if revisions}
     for table in (LATER, NOT_OURS):
@@ -171,6 +175,7 @@ def test_what_is_left_out_is_left_out_for_a_reason(collected: list[dict[str, Any
 # -- the table and the plugin -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_table() -> None:
     assert NAMES == DATED == tuple(row.name for row in DEFAULT)
     for row in REQUIREMENTS.values():
@@ -182,6 +187,7 @@ def test_the_table() -> None:
     assert REQUIREMENTS["BATCH-6"].revisions == tuple(name for name in NAMES if name != B)
 
 
+@pytest.mark.slow
 def test_a_mark_names_what_there_is() -> None:
     for ids in ((), ("NO-1",), ("BASE-1", "BASE-99")):
         with pytest.raises(ValueError, match="no such requirement"):
@@ -211,6 +217,7 @@ class Call:
     id: str
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mark", "call", "wanted"),
     [
@@ -236,6 +243,7 @@ def test_where_a_test_counts(mark: pytest.MarkDecorator, call: Call | None, want
     assert checks(conditional)["checks"] == {mark.args[0]: []}
 
 
+@pytest.mark.slow
 def test_a_mark_may_say_too_little() -> None:
     for mark, call, unsaid in (
         (req("BASE-2", "MOD-1"), None, ["BASE-2"]),
@@ -247,6 +255,7 @@ def test_a_mark_may_say_too_little() -> None:
         assert checks(item)["unsaid"] == unsaid
 
 
+@pytest.mark.slow
 def test_a_test_that_never_runs_must_not_be_marked() -> None:
     skipped: Any = Item([req("BASE-2"), pytest.mark.skip("x")])
     with pytest.raises(pytest.UsageError, match="always skipped"):
@@ -284,6 +293,7 @@ def with_name(revision: str) -> None: ...
 def with_nothing(x: int) -> None: ...
 
 
+@pytest.mark.slow
 def test_marked_tests_run_at_each_revision_of_their_requirements() -> None:
     by_hand = pytest.mark.parametrize(["a", "row"], [])  # noqa: PT006
     for function, marks, wanted in (

@@ -103,6 +103,7 @@ SOME: Final = [
 """Each harm at one revision of each transport, to requests and to answers in turn; all of them in `make fuzz`."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "harm", "upwards"),
     sampled_of(HARMS, SOME),

@@ -424,6 +424,7 @@ def test_memory_forgets_what_can_be_done_without_before_anything_else(
     run(test())
 
 
+@pytest.mark.slow
 @req("HTTP-15", "HTTP-16", "AMB-11", "SEC-6")
 @later
 def test_a_producer_at_full_speed_does_not_push_its_answer_out(row: Revision) -> None:

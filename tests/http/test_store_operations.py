@@ -180,6 +180,7 @@ class Busy(Counted):
         return await super().append(log, items, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [False, True])
 def test_a_store_that_is_slower_than_its_clients_slows_them_down_and_starves_nothing(
     away: bool, caplog: pytest.LogCaptureFixture

@@ -49,6 +49,7 @@ def test_but_nowhere_else(uri: str) -> None:
         endpoint_url(SSE, uri.encode())
 
 
+@pytest.mark.slow
 @req("SSE-3", at=A)
 @given(st.text(max_size=40) | st.text("htps:/\\@.?#mcp.example", max_size=30) | st.binary(max_size=20))
 def test_whatever_the_server_says_the_origin_stays(uri: str | bytes) -> None:

@@ -259,11 +259,13 @@ def as_windows(*arguments: str, **options: Any) -> subprocess.CompletedProcess[b
     return done
 
 
+@pytest.mark.slow
 def test_every_module_is_imported_without_what_windows_lacks() -> None:
     done = as_windows("import")
     assert (done.stdout, done.returncode) == (b"imported\n", 0), done.stderr.decode()
 
 
+@pytest.mark.slow
 @req("STDIO-4", "STDIO-7", "STDIO-10", "AUTH-22", everywhere=True)
 def test_a_client_starts_uses_and_ends_servers(tmp_path: Path) -> None:
     """Through a batch file in PATH, with arguments that are none of its commands; no process is left behind."""

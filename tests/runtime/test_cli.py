@@ -305,6 +305,7 @@ READING: Final = {"mcprev_codegen", "tree_sitter", "pydantic"}
 """What `list` needs in a checkout to say what is to be decided; pydantic checks the tables of the schema folder."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "needed"),
     [

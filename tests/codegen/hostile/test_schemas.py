@@ -877,6 +877,7 @@ def test_names_that_the_package_uses_itself_are_no_harm(tmp_path: Path) -> None:
 # -- what is written stays below the folder --------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "link", ["out", "out/v2099_01_01", "out/v2099_01_01/models", "out/v2099_01_01/models/things.py", "out/index.py"]
 )  # fmt: skip
